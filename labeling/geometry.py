@@ -1,0 +1,53 @@
+"""Where exactly is a mask?
+
+Boxes, oriented boxes and centres of mass of a soft mask, in continuous pixels of the frame: pixel k spans k to k + 1.
+Edges are placed inside the outermost pixel by the share of it that is covered, so they are precise to a fraction.
+"""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+
+from labeling.masks import Mask
+
+FAINT = 0.1  # a row or column whose fullest pixel is covered less than this is outside the object
+
+
+def box(mask: Mask) -> np.ndarray:
+    """x1, y1, x2, y2 of a mask, float32 (4,)."""
+    x1, x2 = _extent(mask.coverage.max(0))
+    y1, y2 = _extent(mask.coverage.max(1))
+    return np.array([mask.x + x1, mask.y + y1, mask.x + x2, mask.y + y2], np.float32)
+
+
+def _extent(profile: np.ndarray) -> tuple[float, float]:
+    """First and last edge of a coverage profile (n,) uint8; the outermost pixel counts by the share covered."""
+    share = profile / 255.0
+    inside = np.flatnonzero(share >= min(FAINT, share.max()))
+    first, last = inside[0], inside[-1]
+    if first == last:
+        middle = first + 0.5
+        return middle - share[first] / 2, middle + share[first] / 2
+    return first + 1 - share[first], last + share[last]
+
+
+def centre_of_mass(mask: Mask) -> np.ndarray:
+    """x, y of the coverage-weighted centre, float32 (2,)."""
+    moments = cv2.moments(mask.coverage)
+    return np.array(
+        [mask.x + moments["m10"] / moments["m00"] + 0.5, mask.y + moments["m01"] / moments["m00"] + 0.5], np.float32
+    )
+
+
+def oriented_box(mask: Mask) -> np.ndarray:
+    """cx, cy, w, h, theta of the smallest rotated rectangle around a mask, w >= h, theta in [-pi/2, pi/2); (5,)."""
+    rows, columns = np.nonzero(mask.solid if mask.solid.any() else mask.coverage)
+    corners = np.stack([columns, rows], 1).astype(np.float32)
+    corners = np.concatenate([corners + offset for offset in ((0, 0), (0, 1), (1, 0), (1, 1))]).astype(np.float32)
+    (cx, cy), (w, h), degrees = cv2.minAreaRect(cv2.convexHull(corners))
+    theta = np.deg2rad(degrees)
+    if w < h:
+        w, h, theta = h, w, theta + np.pi / 2
+    theta = (theta + np.pi / 2) % np.pi - np.pi / 2
+    return np.array([mask.x + cx, mask.y + cy, w, h, theta], np.float32)

@@ -1,0 +1,83 @@
+"""What shape does an object have on one frame?
+
+A `Mask` is a soft mask cut to its bounding rectangle: the share of every pixel that the object covers, 0 to 255.
+Soft edges let boxes be precise to a fraction of a pixel. Run-length coding (column-major, as in COCO) is for storage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A crop of coverage, placed in a frame."""
+
+    x: int  # left column of the crop in the frame
+    y: int  # top row of the crop in the frame
+    coverage: np.ndarray  # (h, w) uint8, 255 = the object covers the pixel entirely
+
+    @property
+    def solid(self) -> np.ndarray:
+        """The pixels that the object covers for at least half, (h, w) bool."""
+        return self.coverage >= 128
+
+    @property
+    def area(self) -> float:
+        """Covered area in pixels."""
+        return float(self.coverage.sum(dtype=np.int64)) / 255.0
+
+    @property
+    def bounds(self) -> tuple[int, int, int, int]:
+        """The crop's x1, y1, x2, y2 in the frame, exclusive at the far end."""
+        height, width = self.coverage.shape
+        return self.x, self.y, self.x + width, self.y + height
+
+    def placed(self, height: int, width: int) -> np.ndarray:
+        """The coverage on a whole frame, (height, width) uint8."""
+        frame = np.zeros((height, width), np.uint8)
+        x1, y1, x2, y2 = self.bounds
+        left, top, right, bottom = max(x1, 0), max(y1, 0), min(x2, width), min(y2, height)
+        if left < right and top < bottom:
+            frame[top:bottom, left:right] = self.coverage[top - y1 : bottom - y1, left - x1 : right - x1]
+        return frame
+
+    @classmethod
+    def cut(cls, coverage: np.ndarray, x: int = 0, y: int = 0) -> Mask | None:
+        """Crop `coverage` (h, w), whose corner lies at x, y of the frame, to what is covered; None if nothing is."""
+        rows, columns = np.flatnonzero(coverage.any(1)), np.flatnonzero(coverage.any(0))
+        if not len(rows):
+            return None
+        top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
+        return cls(x + int(left), y + int(top), np.ascontiguousarray(coverage[top:bottom, left:right], dtype=np.uint8))
+
+
+def intersection(first: Mask, second: Mask) -> float:
+    """Area in pixels that two masks of one frame share."""
+    ax1, ay1, ax2, ay2 = first.bounds
+    bx1, by1, bx2, by2 = second.bounds
+    left, top, right, bottom = max(ax1, bx1), max(ay1, by1), min(ax2, bx2), min(ay2, by2)
+    if left >= right or top >= bottom:
+        return 0.0
+    a = first.coverage[top - ay1 : bottom - ay1, left - ax1 : right - ax1]
+    b = second.coverage[top - by1 : bottom - by1, left - bx1 : right - bx1]
+    return float(np.minimum(a, b).sum(dtype=np.int64)) / 255.0
+
+
+def encode_runs(solid: np.ndarray) -> np.ndarray:
+    """Run lengths of a mask (h, w), column by column, starting with a run of zeros; uint32."""
+    flat = np.asarray(solid, bool).ravel(order="F")
+    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    edges = np.concatenate([[0], changes, [flat.size]])
+    runs = np.diff(edges)
+    if flat.size and flat[0]:
+        runs = np.concatenate([[0], runs])
+    return runs.astype(np.uint32)
+
+
+def decode_runs(runs: np.ndarray, height: int, width: int) -> np.ndarray:
+    """The mask (height, width) bool that `encode_runs` took."""
+    values = np.arange(len(runs)) % 2 == 1
+    return np.repeat(values, runs).reshape(width, height).T
