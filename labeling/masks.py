@@ -66,15 +66,27 @@ def intersection(first: Mask, second: Mask) -> float:
     return float(np.minimum(a, b).sum(dtype=np.int64)) / 255.0
 
 
-def encode_runs(solid: np.ndarray) -> np.ndarray:
-    """Run lengths of a mask (h, w), column by column, starting with a run of zeros; uint32."""
-    flat = np.asarray(solid, bool).ravel(order="F")
-    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
-    edges = np.concatenate([[0], changes, [flat.size]])
+def encode_runs(mask: Mask, height: int, width: int) -> np.ndarray:
+    """Run lengths of a mask on a frame, column by column, beginning with a run of zeros; uint32.
+
+    Only the crop is looked at. A faint object keeps its strongest pixels rather than none.
+    """
+    x1, y1, x2, y2 = mask.bounds
+    crop = mask.coverage[max(0, -y1) : max(0, height - y1), max(0, -x1) : max(0, width - x1)]
+    left, top = max(x1, 0), max(y1, 0)
+    level = min(128, max(1, int(crop.max(initial=0))))
+    columns = np.zeros((crop.shape[1], crop.shape[0] + 2), np.int8)
+    columns[:, 1:-1] = crop.T >= level
+    steps = np.diff(columns, axis=1)
+    column, row = np.nonzero(steps == 1)
+    starts = (left + column) * height + top + row
+    column, row = np.nonzero(steps == -1)
+    ends = (left + column) * height + top + row
+    apart = ends[:-1] != starts[1:]  # an object as tall as the frame runs on from one column into the next
+    starts, ends = starts[np.r_[True, apart][: len(starts)]], ends[np.r_[apart, True][: len(ends)]]
+    edges = np.concatenate([[0], np.stack([starts, ends], 1).ravel(), [height * width]])
     runs = np.diff(edges)
-    if flat.size and flat[0]:
-        runs = np.concatenate([[0], runs])
-    return runs.astype(np.uint32)
+    return runs[: -1 if len(runs) > 1 and runs[-1] == 0 else None].astype(np.uint32)
 
 
 def decode_runs(runs: np.ndarray, height: int, width: int) -> np.ndarray:

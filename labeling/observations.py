@@ -1,0 +1,183 @@
+"""What did the tracker see, before anyone asked what kind of thing it is?
+
+Class-agnostic tracks of one video as flat columns, a row per track and frame, in frame order, kept in the store under
+`stages/`. They are written while the video streams by, so memory does not grow with its length, and are all that
+categories, re-acquisition and filters need: those can be redone without decoding a frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import zarr
+
+from labeling import geometry
+from labeling.masks import encode_runs, intersection
+from labeling.trackers import Observation
+
+ROWS = 4096  # rows in a chunk, and what is held in memory before it is written
+RUNS = 1 << 18  # run lengths in a chunk
+EMBEDDINGS_PER_TRACK = 16  # enough to average out a bad view
+
+COLUMNS: dict[str, tuple[tuple[int, ...], str]] = {
+    "frame": ((), "int32"),
+    "track": ((), "int32"),
+    "box": ((4,), "float32"),
+    "oriented": ((5,), "float32"),
+    "mass": ((2,), "float32"),
+    "area": ((), "float32"),
+    "score": ((), "float32"),
+    "motion": ((), "float32"),
+    "runs": ((), "int64"),  # how many run lengths the row's mask has
+}
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How two tracks lie on one another, over the frames that both are on."""
+
+    frames: int
+    share: float  # mean over these frames of shared area over the smaller one's area
+
+
+class ObservationWriter:
+    """Writes one video's observations into a zarr group, in bounded memory."""
+
+    def __init__(self, group: zarr.Group, scale: float, height: int, width: int) -> None:
+        self._group, self._scale, self._size = group, scale, (height, width)
+        for name, (shape, kind) in COLUMNS.items():
+            group.create_array(name, shape=(0, *shape), chunks=(ROWS, *shape), dtype=kind)
+        group.create_array("counts", shape=(0,), chunks=(RUNS,), dtype="uint32")
+        self._rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        self._counts: list[np.ndarray] = []
+        self._frame: list[Observation] = []
+        self._overlaps: dict[tuple[int, int], tuple[int, float]] = {}
+        self._embeddings: dict[int, EvenSample] = {}
+
+    def add(self, seen: Observation) -> None:
+        """Take the next observation; frames come in order."""
+        if self._frame and self._frame[0].frame != seen.frame:
+            self._end_frame()
+        self._frame.append(seen)
+        if seen.embedding is not None:
+            self._embeddings.setdefault(seen.track, EvenSample(EMBEDDINGS_PER_TRACK)).add(seen.embedding)
+
+    def finish(self, time: np.ndarray) -> None:
+        """Write what is still held, the frame times (T,), overlaps and embeddings."""
+        self._end_frame()
+        self._flush()
+        order = sorted(self._embeddings)
+        vectors = [vector for track in order for vector in self._embeddings[track].kept]
+        owners = [track for track in order for _ in self._embeddings[track].kept]
+        pairs = sorted(self._overlaps)
+        once = {
+            "time": np.asarray(time, np.float64),
+            "embedding": np.asarray(vectors, np.float32).reshape(len(vectors), -1 if vectors else 0),
+            "embedding_track": np.asarray(owners, np.int32),
+            "overlap_pair": np.asarray(pairs, np.int32).reshape(-1, 2),
+            "overlap": np.asarray([self._overlaps[pair] for pair in pairs], np.float64).reshape(-1, 2),
+        }
+        for name, data in once.items():
+            self._group.create_array(name, data=data, chunks=tuple(max(1, n) for n in data.shape))
+
+    def _end_frame(self) -> None:
+        self._frame.sort(key=lambda seen: seen.track)
+        for first, second in combinations(self._frame, 2):
+            shared = intersection(first.mask, second.mask)
+            if shared > 0:
+                frames, total = self._overlaps.get((first.track, second.track), (0, 0.0))
+                share = shared / max(1e-6, min(first.mask.area, second.mask.area))
+                self._overlaps[first.track, second.track] = frames + 1, total + share
+        for seen in self._frame:
+            self._append(seen)
+        self._frame.clear()
+        if len(self._rows["frame"]) >= ROWS:
+            self._flush()
+
+    def _append(self, seen: Observation) -> None:
+        scale = np.float32(self._scale)
+        oriented = geometry.oriented_box(seen.mask)
+        oriented[:4] *= scale
+        counts = encode_runs(seen.mask, *self._size)
+        self._counts.append(counts)
+        values = {
+            "frame": seen.frame, "track": seen.track, "box": geometry.box(seen.mask) * scale, "oriented": oriented,
+            "mass": geometry.centre_of_mass(seen.mask) * scale, "area": seen.mask.area * self._scale**2,
+            "score": seen.score, "motion": seen.motion * self._scale, "runs": len(counts),
+        }  # fmt: skip
+        for name, value in values.items():
+            self._rows[name].append(value)
+
+    def _flush(self) -> None:
+        if not self._rows["frame"]:
+            return
+        for name, (shape, kind) in COLUMNS.items():
+            _extend(self._group, name, np.asarray(self._rows[name], kind).reshape(-1, *shape))
+            self._rows[name].clear()
+        _extend(self._group, "counts", np.concatenate(self._counts))
+        self._counts.clear()
+
+
+class EvenSample:
+    """Keeps at most `size` items of a stream of unknown length, evenly spread over it."""
+
+    def __init__(self, size: int) -> None:
+        self.kept: list[np.ndarray] = []
+        self._size, self._step, self._seen = size, 1, 0
+
+    def add(self, item: np.ndarray) -> None:
+        """Take the next item; every second one kept so far goes when the sample is full."""
+        if self._seen % self._step == 0:
+            if len(self.kept) == self._size:
+                self.kept = self.kept[::2]
+                self._step *= 2
+            if self._seen % self._step == 0:
+                self.kept.append(item)
+        self._seen += 1
+
+
+@dataclass(frozen=True)
+class Observations:
+    """One video's observations, read back; the masks stay on disk until asked for."""
+
+    columns: dict[str, np.ndarray]
+    time: np.ndarray  # (T,)
+    embedding: np.ndarray  # (E, D)
+    embedding_track: np.ndarray  # (E,)
+    overlaps: dict[tuple[int, int], Overlap]
+    run_offset: np.ndarray  # (M + 1,) where each row's mask begins in counts
+    counts: Any  # zarr array (R,) uint32
+
+    @classmethod
+    def read(cls, group: zarr.Group) -> Observations:
+        """Read a finished group."""
+        columns = {name: np.asarray(group[name][:]) for name in COLUMNS}
+        pairs, values = np.asarray(group["overlap_pair"][:]), np.asarray(group["overlap"][:])
+        overlaps = {
+            (int(a), int(b)): Overlap(int(frames), float(total / frames))
+            for (a, b), (frames, total) in zip(pairs, values, strict=True)
+        }
+        return cls(
+            columns, np.asarray(group["time"][:]), np.asarray(group["embedding"][:]),
+            np.asarray(group["embedding_track"][:]), overlaps,
+            np.concatenate([[0], np.cumsum(columns["runs"])]), group["counts"],
+        )  # fmt: skip
+
+    @property
+    def tracks(self) -> np.ndarray:
+        """The track numbers, sorted."""
+        return np.unique(self.columns["track"])
+
+    def rows(self, track: int) -> np.ndarray:
+        """The rows of one track, in frame order."""
+        return np.flatnonzero(self.columns["track"] == track)
+
+
+def _extend(group: zarr.Group, name: str, data: np.ndarray) -> None:
+    array = group[name]
+    assert isinstance(array, zarr.Array)
+    array.append(data)
+

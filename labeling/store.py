@@ -1,0 +1,222 @@
+"""Where do the labels live?
+
+A Zarr v3 store that plain zarr reads: `videos/<id>` holds the tracks of one video, `vocabulary` the categories,
+`stages/<id>` what the tracker saw (see `observations.py`). A group counts only once its `complete` attribute is set,
+which is written last: a killed run leaves nothing half-visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.errors import GroupNotFoundError
+
+from labeling.masks import decode_runs
+from labeling.tracks import Tracks
+from labeling.vocabulary import Vocabulary
+
+SCHEMA = 1
+FRAMES = 4096  # frames in a chunk
+
+
+class StoreError(Exception):
+    """A store cannot be used; the message says which and what to do."""
+
+
+@dataclass(frozen=True)
+class Category:
+    """A kind of thing, as listed in the store."""
+
+    id: int
+    name: str
+    colour: str  # like #e6194b, the same in report and overlay
+    size: int  # tracks in the store
+    kept: bool
+
+
+class VideoLabels:
+    """The labels of one video, read when asked for."""
+
+    def __init__(self, id: str, group: zarr.Group) -> None:
+        self.id, self._group = id, group
+        self.attributes: dict[str, Any] = dict(group.attrs)
+
+    @property
+    def source(self) -> str:
+        """Path of the video below the folder that was labeled."""
+        return str(self.attributes["source"])
+
+    @property
+    def frames(self) -> int:
+        """How many frames the video has."""
+        return int(self.attributes["frames"])
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the original video in pixels."""
+        return int(self.attributes["height"]), int(self.attributes["width"])
+
+    @cached_property
+    def tracks(self) -> Tracks:
+        """The kept tracks, most prominent first."""
+        return read_tracks(self._group)
+
+    @cached_property
+    def dropped(self) -> Tracks:
+        """The dropped tracks; `reasons` says why."""
+        group = self._group["dropped"]
+        assert isinstance(group, zarr.Group)
+        return read_tracks(group)
+
+    @property
+    def reasons(self) -> list[dict[str, Any]]:
+        """One entry per dropped track: instance, reason, detail."""
+        return list(self.attributes["dropped"])
+
+    @property
+    def boxes(self) -> np.ndarray:
+        """Boxes of the kept tracks, (T, N, 4)."""
+        return self.tracks.boxes
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether masks were stored."""
+        return "masks" in self._group
+
+    def mask_runs(self) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Frame, track index and run lengths of every stored mask, in order; reads in blocks."""
+        masks = self._group["masks"]
+        assert isinstance(masks, zarr.Group)
+        offsets = np.asarray(masks["offsets"][:])
+        count = len(self.tracks)
+        step = max(1, 256 * max(1, count))
+        for begin in range(0, len(offsets) - 1, step):
+            end = min(begin + step, len(offsets) - 1)
+            block = np.asarray(masks["counts"][offsets[begin] : offsets[end]])
+            for cell in range(begin, end):
+                runs = block[offsets[cell] - offsets[begin] : offsets[cell + 1] - offsets[begin]]
+                if len(runs):
+                    yield cell // count, cell % count, runs
+
+    @property
+    def mask_size(self) -> tuple[int, int]:
+        """Height and width of the stored masks: the working size, at most that of the video."""
+        height, width = self._group["masks"].attrs["size"]
+        return int(height), int(width)
+
+    def mask(self, frame: int, track: int) -> np.ndarray:
+        """The mask of one track on one frame, (height, width) bool at `mask_size`; all False where absent."""
+        masks = self._group["masks"]
+        assert isinstance(masks, zarr.Group)
+        cell = frame * len(self.tracks) + track
+        begin, end = (int(v) for v in np.asarray(masks["offsets"][cell : cell + 2]))
+        if begin == end:
+            return np.zeros(self.mask_size, bool)
+        return decode_runs(np.asarray(masks["counts"][begin:end]), *self.mask_size)
+
+
+class Store:
+    """A label store: iterate over video ids, index by id, source path, or stem if only one video has it."""
+
+    def __init__(self, path: str | Path, mode: str = "r") -> None:
+        self.path = Path(path)
+        try:
+            self.root = zarr.open_group(str(path), mode=mode, zarr_format=3)  # type: ignore[arg-type]
+        except (FileNotFoundError, GroupNotFoundError) as error:
+            raise StoreError(f"{path} is not a label store. Make one with: spectrabox label FOLDER --out {path}") from error
+        schema = self.root.attrs.get("schema")
+        if mode == "r" and schema != SCHEMA:
+            raise StoreError(f"{path} has schema {schema}, this version reads {SCHEMA}. Label the folder anew.")
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Ids of the completely labeled videos, sorted."""
+        videos = self.root.get("videos")
+        if not isinstance(videos, zarr.Group):
+            return []
+        return sorted(name for name, group in videos.groups() if group.attrs.get("complete"))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, key: str) -> VideoLabels:
+        if key in self.ids:
+            return self._labels(key)
+        videos = [self._labels(id) for id in self.ids]
+        for match in (lambda v: v.source == key, lambda v: PurePosixPath(v.source).stem == key):
+            found = [video for video in videos if match(video)]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise KeyError(f"{key!r} is the name of {len(found)} videos: {', '.join(v.id for v in found)}")
+        raise KeyError(f"no video {key!r} in {self.path}")
+
+    def _labels(self, id: str) -> VideoLabels:
+        group = self.root[f"videos/{id}"]
+        assert isinstance(group, zarr.Group)
+        return VideoLabels(id, group)
+
+    @property
+    def videos_folder(self) -> Path:
+        """The folder that was labeled."""
+        return Path(str(self.root.attrs["videos"]))
+
+    @property
+    def categories(self) -> list[Category]:
+        """The kinds of things found, by id."""
+        return [Category(**row) for row in self.root.attrs.get("categories", [])]  # type: ignore[arg-type, union-attr]
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Source path and reason of every video that could not be labeled."""
+        return dict(self.root.attrs.get("failures", {}))  # type: ignore[call-overload]
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The fitted vocabulary, or None before the first fit."""
+        group = self.root.get("vocabulary")
+        if not isinstance(group, zarr.Group) or not group.attrs.get("complete"):
+            return None
+        arrays = {name: np.asarray(group[name][:]) for name in ("prototypes", "radius", "size", "mean", "axes")}
+        return Vocabulary(**arrays, note=str(group.attrs["note"]))
+
+
+def open_store(path: str | Path) -> Store:
+    """Open a label store for reading."""
+    return Store(path)
+
+
+def read_tracks(group: zarr.Group) -> Tracks:
+    """The tracks in a group that `write_tracks` wrote."""
+    names = ("time", "boxes", "oriented", "mass", "score", "category", "instance", "prominence")
+    return Tracks(**{name: np.asarray(group[name][:]) for name in names})
+
+
+def write_tracks(group: zarr.Group, tracks: Tracks) -> None:
+    """Write tracks as arrays of a group."""
+    for name, array in tracks.arrays().items():
+        write_array(group, name, array)
+
+
+def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
+    """Write an array whose first axis is chunked; a store of short videos has one chunk an array."""
+    chunks = (max(1, min(FRAMES, array.shape[0])), *(max(1, n) for n in array.shape[1:]))
+    fill = np.nan if array.dtype.kind == "f" else 0
+    group.create_array(name, data=array, chunks=chunks, fill_value=fill)
+
+
+def write_vocabulary(root: zarr.Group, vocabulary: Vocabulary, recipe: str) -> None:
+    """Replace the store's vocabulary."""
+    group = root.create_group("vocabulary", overwrite=True)
+    for name in ("prototypes", "radius", "size", "mean", "axes"):
+        write_array(group, name, getattr(vocabulary, name))
+    group.attrs.update({"note": vocabulary.note, "recipe": recipe, "complete": True})

@@ -1,0 +1,123 @@
+"""Which things are the same?
+
+Takes embeddings of tracks from all videos of a folder, (M, D), and returns a Vocabulary: categories without names, each
+with a prototype. New embeddings join known categories; what fits nowhere stays unassigned (-1) and is said so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from labeling.recipe import digest
+from labeling.tracks import UNASSIGNED
+
+VERSION = 1
+MARGIN = 1.5  # a new view of a known thing lies a little farther out than those that were seen
+SMALLEST_RADIUS = 0.05  # cosine distance; categories of identical views still take in a slightly different one
+
+
+class VocabularyConfig(BaseModel, frozen=True, extra="forbid"):
+    """How categories are found."""
+
+    sample: int = Field(20_000, ge=100, description="At most this many embeddings of a folder are clustered.")
+    components: int = Field(32, ge=2, description="Dimensions kept by the PCA before clustering.")
+    min_cluster_size: int = Field(8, ge=2, description="Fewer views than this do not make a category of their own.")
+    merge_distance: float = Field(
+        0.25, ge=0, le=2, description="Clusters nearer than this (distance of unit vectors) are one category."
+    )
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Categories found in a folder of videos."""
+
+    prototypes: np.ndarray  # (K, D) float32, unit length: the averaged normalised embeddings
+    radius: np.ndarray  # (K,) float32, cosine distance up to which an embedding belongs
+    size: np.ndarray  # (K,) int64, embeddings that made the category
+    mean: np.ndarray  # (D,) float32, of the fitted PCA
+    axes: np.ndarray  # (C, D) float32, of the fitted PCA
+    note: str  # what happened, in words
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what decides an assignment."""
+        return digest(version=VERSION, prototypes=self.prototypes.tobytes().hex(), radius=self.radius.tobytes().hex())
+
+    def assign(self, embeddings: np.ndarray) -> np.ndarray:
+        """Return the category of each embedding, (M,) int32, or -1 where none is near enough."""
+        if not len(self.prototypes) or not len(embeddings):
+            return np.full(len(embeddings), UNASSIGNED, np.int32)
+        distance = 1.0 - unit(embeddings) @ self.prototypes.T
+        nearest = distance.argmin(1)
+        near = distance[np.arange(len(nearest)), nearest] <= self.radius[nearest]
+        return np.where(near, nearest, UNASSIGNED).astype(np.int32)
+
+    def project(self, embeddings: np.ndarray) -> np.ndarray:
+        """The first two principal components of embeddings, (M, 2), for a scatter plot."""
+        plane = np.zeros((len(embeddings), 2), np.float32)
+        axes = self.axes[:2]
+        plane[:, : len(axes)] = (embeddings - self.mean) @ axes.T
+        return plane
+
+
+def discover(embeddings: np.ndarray, config: VocabularyConfig) -> Vocabulary:
+    """Group embeddings (M, D) with PCA and HDBSCAN.
+
+    Fewer than two times ``config.min_cluster_size`` make one category: HDBSCAN would call them all noise.
+    """
+    vectors = unit(np.asarray(embeddings, np.float32))
+    if not len(vectors):
+        empty = np.zeros((0, vectors.shape[1]), np.float32)
+        return Vocabulary(empty, np.zeros(0, np.float32), np.zeros(0, np.int64), empty.sum(0), empty, "nothing to group")
+    mean, axes = _principal_axes(vectors, config.components)
+    labels, note = _cluster((vectors - mean) @ axes.T, config)
+    prototypes, radius, size = [], [], []
+    for label in range(labels.max() + 1):
+        members = vectors[labels == label]
+        prototype = unit(members.mean(0, keepdims=True))[0]
+        prototypes.append(prototype)
+        radius.append(max(SMALLEST_RADIUS, MARGIN * float(np.max(1.0 - members @ prototype))))
+        size.append(len(members))
+    return Vocabulary(
+        np.asarray(prototypes, np.float32), np.asarray(radius, np.float32), np.asarray(size, np.int64), mean, axes, note
+    )
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Rows scaled to unit length; zero rows stay zero."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.maximum(length, 1e-12)).astype(np.float32)
+
+
+def _principal_axes(vectors: np.ndarray, components: int) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.decomposition import PCA
+
+    count = min(components, *vectors.shape)
+    fitted = PCA(count, svd_solver="full").fit(vectors)
+    return fitted.mean_.astype(np.float32), fitted.components_.astype(np.float32)
+
+
+def _cluster(points: np.ndarray, config: VocabularyConfig) -> tuple[np.ndarray, str]:
+    """A label for each point, -1 for noise, biggest category first; and what happened."""
+    from sklearn.cluster import HDBSCAN
+
+    everything = np.zeros(len(points), int)
+    if len(points) < 2 * config.min_cluster_size:
+        return everything, f"only {len(points)} views: all are one category"
+    found = HDBSCAN(
+        min_cluster_size=config.min_cluster_size,
+        cluster_selection_epsilon=config.merge_distance,
+        allow_single_cluster=True,
+        copy=True,
+    ).fit_predict(points)
+    if (found < 0).all():
+        return everything, "no group stands out: all views are one category"
+    kinds, counts = np.unique(found[found >= 0], return_counts=True)
+    order = kinds[np.lexsort((kinds, -counts))]
+    rank = np.full(kinds.max() + 2, UNASSIGNED)
+    rank[order] = np.arange(len(order))
+    noise = int((found < 0).sum())
+    return rank[found], f"{len(order)} categories from {len(points)} views, {noise} views fit none"
