@@ -1,0 +1,73 @@
+"""Where will an object be on the next frame?
+
+A constant-velocity Kalman filter of a point in the picture. Camera motion is taken out: the velocity is that against
+the scene. How much an object swerves is learned from the object itself, so that a ball that flies straight through a
+crossing is expected on its line, and one that is steered is looked for more widely.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+FIRST_SPEED = 0.5  # uncertainty of a new object's velocity, as a share of its size a frame
+FIRST_SWERVE = 0.15  # expected change of velocity a frame, as a share of size, before anything was learned
+LEAST_SWERVE = 0.01  # the same for the straightest of objects
+LEARNING = 0.15  # how fast swerving is learned
+JITTER = 0.03  # error of a clean measurement, as a share of the object's size
+LEAST_JITTER = 0.15  # pixels
+
+
+class PointFilter:
+    """Position and velocity of one object; both axes share their uncertainty."""
+
+    def __init__(self, position: np.ndarray, size: float) -> None:
+        """Begin at `position` (2,), standing still as far as known; `size` is the side of a square of equal area."""
+        self.position = np.asarray(position, np.float64).copy()
+        self.velocity = np.zeros(2)
+        self.size = size
+        self._swerve = (FIRST_SWERVE * size) ** 2
+        self._covariance = np.diag([self._jitter**2, (FIRST_SPEED * size) ** 2])
+
+    @property
+    def _jitter(self) -> float:
+        return max(LEAST_JITTER, JITTER * self.size)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the position along one axis, pixels."""
+        return float(np.sqrt(self._covariance[0, 0]))
+
+    def predict(self, camera: np.ndarray) -> None:
+        """Go on by one frame; `camera` (3, 3) maps the last frame's pixels to this frame's."""
+        here, ahead = _project(camera, self.position), _project(camera, self.position + self.velocity)
+        self.position, self.velocity = ahead, ahead - here
+        step = np.array([[1.0, 1.0], [0.0, 1.0]])
+        noise = self._swerve * np.array([[0.25, 0.5], [0.5, 1.0]])
+        self._covariance = step @ self._covariance @ step.T + noise
+
+    def update(self, measured: np.ndarray, doubt: float = 1.0, learn: bool = True) -> None:
+        """Correct by a measured position (2,); `doubt` multiplies the expected error of the measurement."""
+        innovation = np.asarray(measured, np.float64) - self.position
+        error = (self._jitter * doubt) ** 2
+        total = self._covariance[0, 0] + error
+        if learn:
+            swerve = max(float(innovation @ innovation) / 2 - error, (LEAST_SWERVE * self.size) ** 2)
+            self._swerve += LEARNING * (min(swerve, self.size**2) - self._swerve)
+        gain = self._covariance[:, 0] / total
+        self.position = self.position + gain[0] * innovation
+        self.velocity = self.velocity + gain[1] * innovation
+        self._covariance = self._covariance - np.outer(gain, self._covariance[0])
+
+    def reflect(self, axis: int, wall: float) -> None:
+        """Turn the velocity along `axis` round at a wall of the frame, as something that bounces does."""
+        self.velocity[axis] = -self.velocity[axis]
+        self.position[axis] = 2 * wall - self.position[axis]
+
+    def loosen(self) -> None:
+        """Forget how sure the velocity was: the object was hidden or hit something."""
+        self._covariance[1, 1] += (FIRST_SPEED * self.size) ** 2
+
+
+def _project(camera: np.ndarray, point: np.ndarray) -> np.ndarray:
+    x, y, w = camera @ np.array([point[0], point[1], 1.0])
+    return np.array([x / w, y / w])

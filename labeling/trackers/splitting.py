@@ -1,0 +1,220 @@
+"""Which part of a merged blob belongs to which object?
+
+Objects that touch come as one component. Each brings the shape it had when it was last seen alone (`Template`) and the
+place where it is expected; `split` shifts the shapes until together they explain the component and its colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from labeling.masks import Mask
+
+FINE_SIZE = 48  # pixels: small shapes are kept this finely, so that shifting them does not blur their edges
+WORKING_SIZE = 96  # pixels: larger blobs are split at a smaller scale; a part's place is then precise enough
+SWEEPS = 3  # rounds in which each part is shifted while the others rest
+COVERAGE_NOISE = 0.1  # variance of a component's coverage that the shapes need not explain
+COLOUR_SPREAD = 15.0  # Lab units within which colours count as the same
+
+
+@dataclass(frozen=True)
+class Template:
+    """The remembered shape and colour of an object, around its centre."""
+
+    shape: np.ndarray  # (h, w) float32, 0 to 1, `fine` times enlarged
+    centre: np.ndarray  # (2,) the object's centre in the enlarged shape
+    fine: int
+    colour: np.ndarray  # (3,) mean Lab colour of the interior
+
+    @property
+    def area(self) -> float:
+        """Covered area in pixels of the frame."""
+        return float(self.shape.sum()) / self.fine**2
+
+    @classmethod
+    def remember(cls, mask: Mask, centre: np.ndarray, image: np.ndarray) -> Template:
+        """Keep the shape of `mask` around `centre` (2,), both in the frame, and its colours in the RGB `image`."""
+        height, width = mask.coverage.shape
+        fine = int(np.clip(FINE_SIZE // max(height, width), 1, 8))
+        shape = mask.coverage.astype(np.float32) / 255.0
+        if fine > 1:
+            shape = np.pad(shape, 1)
+            shape = cv2.resize(shape, None, fx=fine, fy=fine, interpolation=cv2.INTER_LINEAR)
+            shape = (shape >= 0.5).astype(np.float32)
+        pad = 1 if fine > 1 else 0
+        corner = np.array([mask.x - pad, mask.y - pad], np.float64)
+        return cls(shape, (np.asarray(centre) - corner) * fine, fine, mean_colour(mask, image))
+
+    def placed(self, centre: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
+        """The shape with its centre at `centre`, drawn into the frame's x1, y1, x2, y2 `window`; (h, w) float32."""
+        x1, y1, x2, y2 = window
+        fine = self.fine
+        shift = (np.asarray(centre) - (x1, y1)) * fine - self.centre
+        if fine > 1:
+            shift = np.round(shift)
+        matrix = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float64)
+        drawn = cv2.warpAffine(self.shape, matrix, ((x2 - x1) * fine, (y2 - y1) * fine), flags=cv2.INTER_LINEAR)
+        return cv2.resize(drawn, (x2 - x1, y2 - y1), interpolation=cv2.INTER_AREA) if fine > 1 else drawn
+
+    def reach(self, centre: np.ndarray) -> tuple[int, int, int, int]:
+        """The window of the frame that the shape touches when its centre is at `centre`."""
+        first = np.floor(np.asarray(centre) - self.centre / self.fine).astype(int) - 1
+        size = np.array(self.shape.shape[::-1]) // self.fine + 3
+        return int(first[0]), int(first[1]), int(first[0] + size[0]), int(first[1] + size[1])
+
+    def mask(self, centre: np.ndarray, height: int, width: int) -> Mask | None:
+        """The shape at `centre` as a mask, clipped at the frame's borders; None if nothing is left."""
+        x1, y1, x2, y2 = self.reach(centre)
+        x1, y1, x2, y2 = max(x1, 0), max(y1, 0), min(x2, width), min(y2, height)
+        if x1 >= x2 or y1 >= y2:
+            return None
+        drawn = self.placed(centre, (x1, y1, x2, y2))
+        return Mask.cut(np.round(drawn * 255).astype(np.uint8), x1, y1)
+
+    def shrunk(self, factor: float) -> Template:
+        """The same at `factor` of its size (below 1), for work at a smaller scale."""
+        scale = factor / self.fine
+        size = [max(1, round(side * scale)) for side in self.shape.shape[::-1]]
+        shape = cv2.resize(self.shape, size, interpolation=cv2.INTER_AREA)
+        return Template(shape, self.centre * np.array(size) / self.shape.shape[::-1], 1, self.colour)
+
+
+@dataclass(frozen=True)
+class Part:
+    """An object that is thought to be inside a component."""
+
+    template: Template
+    expected: np.ndarray  # (2,) where its centre should be
+    deviation: float  # pixels: how far it may well be from there
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a part was found."""
+
+    centre: np.ndarray  # (2,)
+    alone: float  # share of its shape that no other part covers and the component confirms
+
+
+def mean_colour(mask: Mask, image: np.ndarray) -> np.ndarray:
+    """Mean Lab colour (3,) of the pixels deep inside a mask."""
+    x1, y1, x2, y2 = mask.bounds
+    crop = cv2.cvtColor(np.ascontiguousarray(image[y1:y2, x1:x2]), cv2.COLOR_RGB2LAB)
+    weight = cv2.blur(mask.coverage.astype(np.float32), (3, 3), borderType=cv2.BORDER_CONSTANT) ** 4
+    return np.array(cv2.mean(crop, (weight >= 0.5 * weight.max()).astype(np.uint8))[:3])
+
+
+def split(component: Mask, parts: Sequence[Part], image: np.ndarray) -> tuple[list[Placement], float]:
+    """Place `parts` so that together they explain `component` of the RGB `image`.
+
+    Returns the placements and the share of the component and shapes, 0 to 1, that stays unexplained.
+    """
+    boxes = np.array([component.bounds, *(part.template.reach(part.expected) for part in parts)])
+    x1, y1, x2, y2 = *(boxes[:, :2].min(0) - 2), *(boxes[:, 2:].max(0) + 2)
+    factor = min(1.0, WORKING_SIZE / max(x2 - x1, y2 - y1))
+    if factor > 0.7:
+        factor = 1.0
+    size = round((x2 - x1) * factor), round((y2 - y1) * factor)
+    scale = np.array(size) / (x2 - x1, y2 - y1)
+    target, known, lab = _scene(component, image, (x1, y1, x2, y2), size)
+    templates = [part.template.shrunk(factor) if factor < 1 else part.template for part in parts]
+    affinity = _affinity(lab, [part.template.colour for part in parts], target)
+    expected = [(part.expected - (x1, y1)) * scale for part in parts]
+    deviations = [max(part.deviation * factor, 0.3) for part in parts]
+    window = (0, 0, *size)
+    centres = [point.copy() for point in expected]
+    drawn = [template.placed(centre, window) for template, centre in zip(templates, centres, strict=True)]
+    for _ in range(SWEEPS):
+        moved = 0.0
+        for i, template in enumerate(templates):
+            others = _explained(
+                [drawn[j] for j in range(len(parts)) if j != i],
+                [affinity[j] for j in range(len(parts)) if j != i],
+                target,
+            )
+            gain = ((target - np.maximum(others, affinity[i])) ** 2 - (target - others) ** 2) * known
+            centre = _best_shift(gain, template, centres[i], expected[i], deviations[i])
+            moved = max(moved, float(np.abs(centre - centres[i]).max()))
+            centres[i], drawn[i] = centre, template.placed(centre, window)
+        if moved < 0.1:
+            break
+    placements = []
+    for i, shape in enumerate(drawn):
+        rest = _explained(
+            [drawn[j] for j in range(len(parts)) if j != i], [affinity[j] for j in range(len(parts)) if j != i], target
+        )
+        alone = float(
+            (np.clip(shape * affinity[i] - rest, 0, 1) * target * known).sum() / max(float((shape * known).sum()), 1e-6)
+        )
+        placements.append(Placement(centres[i] / scale + (x1, y1), alone))
+    error = float((np.abs(target - _explained(drawn, affinity, target)) * known).sum() / max(float(target.sum()), 1e-6))
+    return placements, error
+
+
+def _scene(
+    component: Mask, image: np.ndarray, window: tuple[int, int, int, int], size: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The component's coverage, whether a pixel lies inside the frame, and the Lab colours, in a window."""
+    x1, y1, x2, y2 = window
+    height, width = image.shape[:2]
+    target = np.zeros((y2 - y1, x2 - x1), np.float32)
+    cx1, cy1, cx2, cy2 = component.bounds
+    target[cy1 - y1 : cy2 - y1, cx1 - x1 : cx2 - x1] = component.coverage / np.float32(255)
+    known = np.zeros_like(target)
+    colours = np.zeros((*target.shape, 3), np.uint8)
+    left, top, right, bottom = max(x1, 0), max(y1, 0), min(x2, width), min(y2, height)
+    known[top - y1 : bottom - y1, left - x1 : right - x1] = 1
+    colours[top - y1 : bottom - y1, left - x1 : right - x1] = image[top:bottom, left:right]
+    if size != (x2 - x1, y2 - y1):
+        target, known, colours = (cv2.resize(a, size, interpolation=cv2.INTER_AREA) for a in (target, known, colours))
+    return target, known, cv2.cvtColor(colours, cv2.COLOR_RGB2LAB).astype(np.float32)
+
+
+def _affinity(lab: np.ndarray, colours: list[np.ndarray], target: np.ndarray) -> list[np.ndarray]:
+    """How well each part's colour fits each pixel compared with the best part, 0 to 1; 1 outside the component."""
+    fits = [
+        np.exp(-((lab - colour.astype(np.float32)) ** 2).sum(-1) / (2 * (3 * COLOUR_SPREAD) ** 2)) for colour in colours
+    ]
+    best = np.maximum.reduce(fits) + 0.02
+    return [np.where(target < 0.3, 1, (fit + 0.02) / best).astype(np.float32) for fit in fits]
+
+
+def _explained(drawn: list[np.ndarray], affinity: list[np.ndarray], target: np.ndarray) -> np.ndarray:
+    if not drawn:
+        return np.zeros_like(target)
+    return np.maximum.reduce([shape * fit for shape, fit in zip(drawn, affinity, strict=True)])
+
+
+def _best_shift(
+    gain: np.ndarray, template: Template, start: np.ndarray, expected: np.ndarray, deviation: float
+) -> np.ndarray:
+    """The centre near `expected` at which the template gathers the least `gain` (less is better), to a fraction."""
+    reach = int(np.ceil(np.clip(3 * deviation, 2, 1.5 * np.sqrt(template.area) + 2)))
+    base = np.floor(expected)
+    x1, y1, x2, y2 = template.reach(base)
+    shape = template.placed(base, (x1, y1, x2, y2))
+    height, width = gain.shape
+    left, top, right, bottom = x1 - reach, y1 - reach, x2 + reach, y2 + reach
+    pad = max(0, -left, -top, right - width, bottom - height)
+    field = cv2.copyMakeBorder(gain, pad, pad, pad, pad, cv2.BORDER_REPLICATE) if pad else gain
+    field = field[top + pad : bottom + pad, left + pad : right + pad]
+    energy = cv2.matchTemplate(field, shape, cv2.TM_CCORR) / (2 * COVERAGE_NOISE)
+    steps = np.arange(-reach, reach + 1)
+    dx, dy = steps + base[0] - expected[0], steps + base[1] - expected[1]
+    energy = energy + (dx[None, :] ** 2 + dy[:, None] ** 2) / (2 * deviation**2)
+    row, column = np.unravel_index(int(energy.argmin()), energy.shape)
+    fraction = np.array([_valley(energy[row], column), _valley(energy[:, column], row)])
+    return base + (column - reach, row - reach) + fraction
+
+
+def _valley(values: np.ndarray, index: int) -> float:
+    """Offset of the lowest point of a parabola through `index` and its neighbours, -0.5 to 0.5."""
+    if not 0 < index < len(values) - 1:
+        return 0.0
+    before, here, after = values[index - 1 : index + 2]
+    bend = before - 2 * here + after
+    return float(np.clip((before - after) / (2 * bend), -0.5, 0.5)) if bend > 1e-9 else 0.0
