@@ -7,75 +7,37 @@ The state is that of the objects in view and of a few frames, so memory does not
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import chain, islice
 
 import numpy as np
 from pydantic import BaseModel, Field
 from scipy.optimize import linear_sum_assignment
 
 from labeling.embeddings import Embedder
-from labeling.geometry import centre_of_mass
 from labeling.masks import Mask, intersection
 from labeling.proposals import FrameProposals
 from labeling.trackers import Observation
-from labeling.trackers.kalman import PointFilter
-from labeling.trackers.splitting import Part, Placement, Template, split
+from labeling.trackers.history import History
+from labeling.trackers.splitting import Part, split
+from labeling.trackers.targets import INSIDE, NEVER, Target
+from labeling.trackers.views import Blob, View, joined, scenes, views
 
-NEVER = 1e6  # cost of a pair that must not be matched
-CONFIRMED = 3  # sightings after which a track is trusted to be an object
-LOOKS_MEMORY = 0.1  # how fast the remembered looks follow the object
-INSIDE = 0.5  # share of a predicted shape inside a component from which on the object may be merged into it
 VISIBLE = 0.12  # share of an object that must be seen beside the others for its place to count as measured
-SMOOTHING = 4  # frames to each side over which an object's motion is averaged
+BREAKING = 4  # frames for which an object may come in pieces before the pieces are taken for objects
+PIECE = 0.6  # share of a piece that lies inside the expected shape of the object it broke off
+GUESSED = 0.2  # score of a place that was not measured
+TOGETHER = 0.8  # score of a place inside a merged blob, as a share of the blob's
 
 
 class AssociationConfig(BaseModel, extra="forbid", frozen=True):
-    """Knobs of the association tracker."""
+    """Settings of the association tracker."""
 
-    patience: int = Field(20, ge=0, description="Frames for which a lost object is looked for where it would be")
-    fill: int = Field(10, ge=0, description="Gaps of up to this many frames between two sightings are interpolated")
-    strictness: float = Field(2.2, gt=0, description="Highest cost of a match; lower makes more and shorter tracks")
-
-
-@dataclass
-class _Track:
-    """What is known about one object."""
-
-    number: int
-    motion: PointFilter
-    template: Template
-    looks: np.ndarray
-    area: float
-    sightings: int = 1
-    unseen: int = 0  # frames since it was last found
-    hidden: int = 0  # frames since it was last measured
-
-    @property
-    def size(self) -> float:
-        return float(np.sqrt(self.area))
-
-
-@dataclass
-class _Record:
-    """A frame that waits to be given out, so that short gaps before later sightings can still be filled."""
-
-    index: int
-    shape: tuple[int, int]
-    observations: dict[int, Observation] = field(default_factory=dict)
-    steps: dict[int, np.ndarray] = field(default_factory=dict)  # motion against the scene since the frame before
-
-
-@dataclass
-class _Blob:
-    """A proposal with what the matching needs to know of it."""
-
-    mask: Mask
-    score: float
-    centre: np.ndarray
-    area: float
-    looks: np.ndarray
+    patience: int = Field(20, ge=0, description="Frames for which a lost object is looked for where it would be.")
+    fill: int = Field(10, ge=0, description="Gaps of up to this many frames between two sightings are interpolated.")
+    look_ahead: int = Field(32, ge=1, description="Frames seen ahead at the start of a scene, to know what is merged.")
+    strictness: float = Field(2.2, gt=0, description="Highest cost of a match; lower makes more and shorter tracks.")
 
 
 class AssociationTracker:
@@ -87,225 +49,154 @@ class AssociationTracker:
 
     def track(self, frames: Iterable[FrameProposals], embedder: Embedder) -> Iterator[Observation]:
         """Yield what is seen of each object, in frame order, a few frames behind the proposals."""
-        state = _State(self.config)
-        for proposals in frames:
-            if proposals.cut:
-                yield from state.flush()
-                state.tracks.clear()
-            state.step(proposals, embedder)
-            yield from state.flush(keep=self.config.fill + SMOOTHING)
-        yield from state.flush()
+        born = 0
+        for scene in scenes(views(frames, embedder)):
+            opening = list(islice(scene, self.config.look_ahead))
+            follower = _Follower(self.config, embedder, born, self._known_at_start(opening, embedder))
+            for number, view in enumerate(chain(opening, scene)):
+                follower.step(view, predict=number > 0)
+                yield from follower.history.release(view.index - self.config.fill)
+            yield from follower.history.release()
+            born = follower.born
+
+    def _known_at_start(self, opening: list[View], embedder: Embedder) -> list[Target]:
+        """Follow a scene's first frames backwards: objects that begin as one blob are known from when they parted."""
+        follower = _Follower(self.config, embedder, 0, [])
+        camera = np.eye(3)
+        for number, view in enumerate(reversed(opening)):
+            follower.step(replace(view, camera=camera), predict=number > 0)
+            follower.history.forget()
+            camera = np.linalg.inv(view.camera)
+        known = [target for target in follower.targets if target.confirmed and target.unmeasured <= BREAKING]
+        for target in known:
+            target.number = -1
+            target.motion.velocity = -target.motion.velocity
+        return known
 
 
-class _State:
-    """The objects in view and the frames not given out yet, of one video."""
+class _Follower:
+    """Follows the objects of one scene from frame to frame."""
 
-    def __init__(self, config: AssociationConfig) -> None:
+    def __init__(self, config: AssociationConfig, embedder: Embedder, born: int, targets: list[Target]) -> None:
         self.config = config
-        self.tracks: list[_Track] = []
-        self.records: deque[_Record] = deque()
-        self.born = 0
+        self.embedder = embedder
+        self.born = born
+        self.targets = targets
+        self.history = History(config.fill)
 
-    def flush(self, keep: int = 0) -> Iterator[Observation]:
-        """Give out frames until `keep` of them are left."""
-        while len(self.records) > keep:
-            ahead = [self.records[i] for i in range(min(SMOOTHING + 1, len(self.records)))]
-            record = self.records.popleft()
-            for number in sorted(record.observations):
-                steps = [r.steps[number] for r in ahead if number in r.steps]
-                speed = float(np.linalg.norm(np.mean(steps, axis=0))) if steps else 0.0
-                yield replace(record.observations[number], motion=speed)
-
-    def step(self, proposals: FrameProposals, embedder: Embedder) -> None:
-        """Take in one frame."""
-        image = proposals.frame.image
-        height, width = image.shape[:2]
-        record = _Record(proposals.frame.index, (height, width))
-        self.records.append(record)
-        for track in self.tracks:
-            track.motion.predict(proposals.camera)
-            track.unseen += 1
-            track.hidden += 1
-        blobs = _blobs(proposals, embedder)
-        shapes = [track.template.mask(track.motion.position, height, width) for track in self.tracks]
+    def step(self, view: View, predict: bool = True) -> None:
+        """Take in one frame; `predict` is false where the targets' state is already that of this frame."""
+        self.history.open(view)
+        for target in self.targets:
+            if predict:
+                target.motion.predict(view.camera)
+            target.unseen += 1
+            target.unmeasured += 1
+        blobs = list(view.blobs)
+        shapes = [target.expected(view) for target in self.targets]
         owners = self._match(blobs, shapes)
-        self._join_hidden(blobs, shapes, owners)
-        self._join_fragments(blobs, shapes, owners, image, embedder)
-        for blob, members in zip(blobs, owners, strict=True):
-            if len(members) == 1:
-                self._see(record, self.tracks[members[0]], blob, image)
-            elif members:
-                self._see_merged(record, [self.tracks[i] for i in members], blob, image)
+        self._match_lost(blobs, owners)
+        self._put_into_blobs(blobs, shapes, owners)
+        self._join_pieces(blobs, shapes, owners, view)
         for blob, members in zip(blobs, owners, strict=True):
             if not members:
-                self._begin(record, blob, image)
-        self.tracks = [t for t in self.tracks if self._alive(t, height, width)]
+                target = Target.begin(-1, blob, view.image)
+                self.targets.append(target)
+                self._record(view, target, blob.mask, blob.score, blob.looks)
+            elif len(members) == 1:
+                target = self.targets[members[0]]
+                target.see(blob, view)
+                self._found(view, target, blob.mask, blob.score, blob.looks)
+            else:
+                self._see_merged([self.targets[i] for i in members], blob, view)
+        self.targets = [target for target in self.targets if self._alive(target, view)]
 
-    def _alive(self, track: _Track, height: int, width: int) -> bool:
-        patience = self.config.patience if track.sightings >= CONFIRMED else 2
-        x, y = track.motion.position
-        inside = -track.size < x < width + track.size and -track.size < y < height + track.size
-        return track.unseen <= patience and inside
+    def _alive(self, target: Target, view: View) -> bool:
+        (x, y), (height, width), margin = target.motion.position, view.shape, target.size
+        inside = -margin < x < width + margin and -margin < y < height + margin
+        return inside and target.unseen <= (self.config.patience if target.confirmed else 2)
 
-    def _match(self, blobs: list[_Blob], shapes: list[Mask | None]) -> list[list[int]]:
-        """For each blob the tracks that are in it, at most one so far."""
+    def _match(self, blobs: list[Blob], shapes: list[Mask | None]) -> list[list[int]]:
+        """For each blob the targets that are in it, at most one so far."""
         owners: list[list[int]] = [[] for _ in blobs]
-        if not blobs or not self.tracks:
-            return owners
-        cost = np.full((len(self.tracks), len(blobs)), NEVER)
-        for i, (track, shape) in enumerate(zip(self.tracks, shapes, strict=True)):
-            for j, blob in enumerate(blobs):
-                cost[i, j] = _cost(track, shape, blob)
-        for i, j in zip(*linear_sum_assignment(np.minimum(cost, self.config.strictness)), strict=True):
-            if cost[i, j] < self.config.strictness:
-                owners[j].append(int(i))
+        cost = np.array([[t.cost(s, b) for b in blobs] for t, s in zip(self.targets, shapes, strict=True)])
+        for i, j in _assign(cost, self.config.strictness):
+            owners[j].append(i)
         return owners
 
-    def _join_hidden(self, blobs: list[_Blob], shapes: list[Mask | None], owners: list[list[int]]) -> None:
-        """Put tracks that found no blob of their own into the blob that covers where they should be."""
+    def _match_lost(self, blobs: list[Blob], owners: list[list[int]]) -> None:
+        """Look for targets without a blob farther away, among the blobs without a target."""
         found = {i for members in owners for i in members}
-        for i, (track, shape) in enumerate(zip(self.tracks, shapes, strict=True)):
-            if i in found or shape is None or track.sightings < CONFIRMED:
+        lost = [i for i in range(len(self.targets)) if i not in found]
+        free = [j for j, members in enumerate(owners) if not members]
+        cost = np.array([[self.targets[i].far_cost(blobs[j]) for j in free] for i in lost])
+        for i, j in _assign(cost, NEVER):
+            owners[free[j]].append(lost[i])
+
+    def _put_into_blobs(self, blobs: list[Blob], shapes: list[Mask | None], owners: list[list[int]]) -> None:
+        """Put targets that have no blob of their own into the blob that covers the place where they should be."""
+        found = {i for members in owners for i in members}
+        for i, (target, shape) in enumerate(zip(self.targets, shapes, strict=True)):
+            if i in found or shape is None or not target.confirmed:
                 continue
-            covered = [
-                intersection(shape, blob.mask) / max(shape.area, 1e-6) if owners[j] else 0.0
-                for j, blob in enumerate(blobs)
-            ]
+            area = max(shape.area, 1e-6)
+            covered = [intersection(shape, b.mask) / area if m else 0.0 for b, m in zip(blobs, owners, strict=True)]
             if covered and max(covered) >= INSIDE:
                 owners[int(np.argmax(covered))].append(i)
 
-    def _join_fragments(
-        self,
-        blobs: list[_Blob],
-        shapes: list[Mask | None],
-        owners: list[list[int]],
-        image: np.ndarray,
-        embedder: Embedder,
-    ) -> None:
-        """Join blobs without a track to a track's blob when they lie inside that track's expected shape."""
+    def _join_pieces(self, blobs: list[Blob], shapes: list[Mask | None], owners: list[list[int]], view: View) -> None:
+        """Give blobs without a target to the target whose expected shape they are a piece of."""
         for j in range(len(blobs) - 1, -1, -1):
             if owners[j]:
                 continue
             for k, members in enumerate(owners):
                 if len(members) != 1 or (shape := shapes[members[0]]) is None:
                     continue
-                track = self.tracks[members[0]]
+                target = self.targets[members[0]]
+                if not target.confirmed or target.broken >= BREAKING:
+                    continue
                 inside = intersection(shape, blobs[j].mask) / max(blobs[j].area, 1e-6)
-                together = blobs[j].area + blobs[k].area
-                if inside > 0.6 and together < 1.3 * track.area and track.sightings >= CONFIRMED:
-                    mask = _union(blobs[k].mask, blobs[j].mask)
-                    blobs[k] = _Blob(
-                        mask,
-                        blobs[k].score,
-                        centre_of_mass(mask).astype(float),
-                        mask.area,
-                        embedder.embed(image, [mask])[0],
-                    )
+                if inside > PIECE and blobs[j].area + blobs[k].area < 1.3 * target.area:
+                    blobs[k] = joined(blobs[k], blobs[j], view.image, self.embedder)
                     del blobs[j], owners[j]
                     break
 
-    def _begin(self, record: _Record, blob: _Blob, image: np.ndarray) -> None:
-        motion = PointFilter(blob.centre, float(np.sqrt(blob.area)))
-        track = _Track(self.born, motion, Template.remember(blob.mask, blob.centre, image), blob.looks, blob.area)
-        self.born += 1
-        self.tracks.append(track)
-        record.observations[track.number] = Observation(
-            record.index, track.number, blob.mask, blob.score, 0.0, blob.looks
-        )
+    def _see_merged(self, targets: list[Target], blob: Blob, view: View) -> None:
+        """Find each of several targets inside the blob that they share."""
+        parts = [Part(t.template, t.motion.position, t.motion.deviation) for t in targets]
+        placements, _ = split(blob.mask, parts, view.image)
+        for target, placement in zip(targets, placements, strict=True):
+            target.unseen = 0
+            measured = placement.alone >= VISIBLE
+            if measured:
+                target.motion.update(placement.centre, doubt=2.0 / max(placement.alone, 0.3), learn=False)
+            centre = placement.centre if measured else target.motion.position
+            mask = target.template.mask(centre, *view.shape)
+            if mask is None:
+                continue
+            if measured:
+                self._found(view, target, mask, blob.score * TOGETHER, None)
+            elif target.unmeasured <= self.config.fill:
+                self._record(view, target, mask, GUESSED, None)
 
-    def _see(self, record: _Record, track: _Track, blob: _Blob, image: np.ndarray) -> None:
-        """A track has a blob for itself."""
-        predicted = track.motion.position - track.motion.velocity
-        clipped = _touches_border(blob.mask, record.shape)
-        if not (clipped and blob.area < track.area):
-            track.area += 0.3 * (blob.area - track.area)
-            track.template = Template.remember(blob.mask, blob.centre, image)
-            track.motion.size = track.size
-        track.motion.update(blob.centre)
-        looks = track.looks + LOOKS_MEMORY * (blob.looks - track.looks)
-        track.looks = looks / np.linalg.norm(looks)
-        self._found(record, track, blob.mask, blob.score, blob.looks, predicted)
+    def _found(self, view: View, target: Target, mask: Mask, score: float, looks: np.ndarray | None) -> None:
+        """A target's place was measured."""
+        if target.confirmed and target.number >= 0:
+            self.history.fill_gap(target.number, target.template, target.motion.position)
+        target.sightings += 1
+        target.unseen = target.unmeasured = 0
+        self._record(view, target, mask, score, looks)
 
-    def _see_merged(self, record: _Record, tracks: list[_Track], blob: _Blob, image: np.ndarray) -> None:
-        """Several tracks share a blob."""
-        height, width = record.shape
-        parts = [Part(t.template, t.motion.position, t.motion.deviation) for t in tracks]
-        placements, _ = split(blob.mask, parts, image)
-        for track, placement in zip(tracks, placements, strict=True):
-            self._place(record, track, placement, blob, height, width)
-
-    def _place(
-        self, record: _Record, track: _Track, placement: Placement, blob: _Blob, height: int, width: int
-    ) -> None:
-        predicted = track.motion.position - track.motion.velocity
-        seen = placement.alone >= VISIBLE
-        if seen:
-            track.motion.update(placement.centre, doubt=2.0 / max(placement.alone, 0.3))
-        centre = placement.centre if seen else track.motion.position
-        mask = track.template.mask(centre, height, width)
-        if mask is None:
-            return
-        if seen:
-            self._found(record, track, mask, blob.score * 0.8, None, predicted)
-        elif track.hidden <= self.config.fill:
-            track.unseen = 0
-            record.observations[track.number] = Observation(record.index, track.number, mask, 0.2, 0.0)
-
-    def _found(
-        self, record: _Record, track: _Track, mask: Mask, score: float, looks: np.ndarray | None, before: np.ndarray
-    ) -> None:
-        gap = track.hidden - 1
-        if 0 < gap <= self.config.fill:
-            self._fill(track, gap)
-        track.sightings += 1
-        track.unseen = track.hidden = 0
-        record.observations[track.number] = Observation(record.index, track.number, mask, score, 0.0, looks)
-        record.steps[track.number] = track.motion.velocity.copy()
-
-    def _fill(self, track: _Track, gap: int) -> None:
-        """Interpolate the frames between two sightings."""
+    def _record(self, view: View, target: Target, mask: Mask, score: float, looks: np.ndarray | None) -> None:
+        if target.number < 0:
+            target.number, self.born = self.born, self.born + 1
+        seen = Observation(view.index, target.number, mask, score, 0.0, looks)
+        self.history.add(seen, target.motion, measured=target.unmeasured == 0)
 
 
-def _blobs(proposals: FrameProposals, embedder: Embedder) -> list[_Blob]:
-    masks = [p.mask for p in proposals.proposals]
-    looks = embedder.embed(proposals.frame.image, masks)
-    return [
-        _Blob(p.mask, p.score, centre_of_mass(p.mask).astype(float), p.mask.area, looks[j])
-        for j, p in enumerate(proposals.proposals)
-    ]
-
-
-def _cost(track: _Track, shape: Mask | None, blob: _Blob) -> float:
-    """How badly a blob fits a track, about 0 to 3; NEVER if it cannot be."""
-    distance = float(np.linalg.norm(blob.centre - track.motion.position))
-    gate = 0.5 * track.size + 3 * track.motion.deviation
-    shared = intersection(shape, blob.mask) if shape is not None else 0.0
-    area = shape.area if shape is not None else track.area
-    overlap = shared / max(area + blob.area - shared, 1e-6)
-    inside = shared / max(area, 1e-6)
-    if distance > gate and inside < 0.3 and overlap < 0.1:
-        return NEVER
-    unlike = 1.0 - float(track.looks @ blob.looks)
-    if unlike > 0.5 and inside < INSIDE:
-        return NEVER
-    growth = min(abs(float(np.log(blob.area / max(track.area, 1e-6)))), 1.5)
-    return (
-        1.0 - max(overlap, 0.6 * inside) + 0.5 * min(distance / gate, 2.0) + unlike + 0.3 * growth + 0.02 * track.unseen
-    )
-
-
-def _touches_border(mask: Mask, shape: tuple[int, int]) -> bool:
-    x1, y1, x2, y2 = mask.bounds
-    return x1 <= 0 or y1 <= 0 or x2 >= shape[1] or y2 >= shape[0]
-
-
-def _union(first: Mask, second: Mask) -> Mask:
-    ax1, ay1, ax2, ay2 = first.bounds
-    bx1, by1, bx2, by2 = second.bounds
-    x1, y1, x2, y2 = min(ax1, bx1), min(ay1, by1), max(ax2, bx2), max(ay2, by2)
-    coverage = np.zeros((y2 - y1, x2 - x1), np.uint8)
-    for mask in (first, second):
-        left, top, right, bottom = mask.bounds
-        view = coverage[top - y1 : bottom - y1, left - x1 : right - x1]
-        np.maximum(view, mask.coverage, out=view)
-    return Mask(x1, y1, coverage)
+def _assign(cost: np.ndarray, limit: float) -> list[tuple[int, int]]:
+    """Pairs of the cheapest assignment that cost less than `limit`."""
+    if not cost.size:
+        return []
+    rows, columns = linear_sum_assignment(np.minimum(cost, limit))
+    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if cost[i, j] < limit]

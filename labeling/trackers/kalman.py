@@ -15,6 +15,7 @@ LEAST_SWERVE = 0.01  # the same for the straightest of objects
 LEARNING = 0.15  # how fast swerving is learned
 JITTER = 0.03  # error of a clean measurement, as a share of the object's size
 LEAST_JITTER = 0.15  # pixels
+SURPRISE = 9.0  # squared deviations from which on a step is a turn and not an error
 
 
 class PointFilter:
@@ -39,7 +40,7 @@ class PointFilter:
 
     def predict(self, camera: np.ndarray) -> None:
         """Go on by one frame; `camera` (3, 3) maps the last frame's pixels to this frame's."""
-        here, ahead = _project(camera, self.position), _project(camera, self.position + self.velocity)
+        here, ahead = project(camera, self.position), project(camera, self.position + self.velocity)
         self.position, self.velocity = ahead, ahead - here
         step = np.array([[1.0, 1.0], [0.0, 1.0]])
         noise = self._swerve * np.array([[0.25, 0.5], [0.5, 1.0]])
@@ -50,24 +51,26 @@ class PointFilter:
         innovation = np.asarray(measured, np.float64) - self.position
         error = (self._jitter * doubt) ** 2
         total = self._covariance[0, 0] + error
+        surprise = float(innovation @ innovation) / 2
         if learn:
-            swerve = max(float(innovation @ innovation) / 2 - error, (LEAST_SWERVE * self.size) ** 2)
-            self._swerve += LEARNING * (min(swerve, self.size**2) - self._swerve)
+            swerve = min(surprise, SURPRISE * total) - error
+            self._swerve += LEARNING * (max(swerve, (LEAST_SWERVE * self.size) ** 2) - self._swerve)
+        if surprise > SURPRISE * total:
+            self._turn(measured, error)
+            return
         gain = self._covariance[:, 0] / total
         self.position = self.position + gain[0] * innovation
         self.velocity = self.velocity + gain[1] * innovation
         self._covariance = self._covariance - np.outer(gain, self._covariance[0])
 
-    def reflect(self, axis: int, wall: float) -> None:
-        """Turn the velocity along `axis` round at a wall of the frame, as something that bounces does."""
-        self.velocity[axis] = -self.velocity[axis]
-        self.position[axis] = 2 * wall - self.position[axis]
-
-    def loosen(self) -> None:
-        """Forget how sure the velocity was: the object was hidden or hit something."""
-        self._covariance[1, 1] += (FIRST_SPEED * self.size) ** 2
+    def _turn(self, measured: np.ndarray, error: float) -> None:
+        """Take the last step as the new velocity: the object bounced off something or was pushed."""
+        self.velocity = measured - (self.position - self.velocity)
+        self.position = np.asarray(measured, np.float64).copy()
+        self._covariance = np.array([[error, error], [error, 2 * error + self._swerve]])
 
 
-def _project(camera: np.ndarray, point: np.ndarray) -> np.ndarray:
+def project(camera: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Where a point (2,) of the last frame lies on this one, by the homography `camera` (3, 3)."""
     x, y, w = camera @ np.array([point[0], point[1], 1.0])
     return np.array([x / w, y / w])

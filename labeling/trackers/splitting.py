@@ -208,7 +208,7 @@ def _best_shift(
     energy = energy + (dx[None, :] ** 2 + dy[:, None] ** 2) / (2 * deviation**2)
     row, column = np.unravel_index(int(energy.argmin()), energy.shape)
     fraction = np.array([_valley(energy[row], column), _valley(energy[:, column], row)])
-    return base + (column - reach, row - reach) + fraction
+    return base + np.array([column - reach, row - reach]) + fraction
 
 
 def _valley(values: np.ndarray, index: int) -> float:

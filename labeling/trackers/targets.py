@@ -1,0 +1,98 @@
+"""What is known about an object that is being followed, and how well a blob fits it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from labeling.masks import Mask, intersection
+from labeling.trackers.kalman import PointFilter
+from labeling.trackers.splitting import Template
+from labeling.trackers.views import Blob, View
+
+NEVER = 1e6  # cost of a pair that must not be matched
+CONFIRMED = 3  # sightings after which a target is trusted to be an object
+LOOKS_MEMORY = 0.1  # how fast the remembered looks follow the object
+AREA_MEMORY = 0.3
+INSIDE = 0.5  # share of an expected shape inside a blob from which on the object may be merged into it
+
+
+@dataclass
+class Target:
+    """One object."""
+
+    number: int
+    motion: PointFilter
+    template: Template
+    looks: np.ndarray
+    area: float
+    sightings: int = 1
+    unseen: int = 0  # frames since it was last found, alone or inside a blob
+    unmeasured: int = 0  # frames since its place was last measured
+    broken: int = 0  # frames in a row in which it came in pieces
+
+    @classmethod
+    def begin(cls, number: int, blob: Blob, image: np.ndarray) -> Target:
+        """A new object that is all of `blob`."""
+        motion = PointFilter(blob.centre, float(np.sqrt(blob.area)))
+        return cls(number, motion, Template.remember(blob.mask, blob.centre, image), blob.looks, blob.area)
+
+    @property
+    def size(self) -> float:
+        """Side of a square of the same area, pixels."""
+        return float(np.sqrt(self.area))
+
+    @property
+    def confirmed(self) -> bool:
+        """Was it seen often enough to be trusted?"""
+        return self.sightings >= CONFIRMED
+
+    def expected(self, view: View) -> Mask | None:
+        """The remembered shape where it should be on this frame; None outside the frame."""
+        return self.template.mask(self.motion.position, *view.shape)
+
+    def see(self, blob: Blob, view: View) -> None:
+        """Take in a blob that is this object and nothing else."""
+        clipped = touches_border(blob.mask, view.shape)
+        if blob.pieces == 1 and not (clipped and blob.area < self.area):
+            self.area += AREA_MEMORY * (blob.area - self.area)
+            self.template = Template.remember(blob.mask, blob.centre, view.image)
+            self.motion.size = self.size
+        self.broken = self.broken + 1 if blob.pieces > 1 else 0
+        self.motion.update(blob.centre)
+        looks = self.looks + LOOKS_MEMORY * (blob.looks - self.looks)
+        self.looks = looks / np.linalg.norm(looks)
+
+    def cost(self, shape: Mask | None, blob: Blob) -> float:
+        """How badly a blob fits, about 0 to 3, where `shape` is the expected mask; NEVER if it cannot be."""
+        distance = float(np.linalg.norm(blob.centre - self.motion.position))
+        gate = 0.5 * self.size + 3 * self.motion.deviation
+        shared = intersection(shape, blob.mask) if shape is not None else 0.0
+        area = shape.area if shape is not None else self.area
+        overlap = shared / max(area + blob.area - shared, 1e-6)
+        inside = shared / max(area, 1e-6)
+        if distance > gate and inside < 0.3 and overlap < 0.1:
+            return NEVER
+        unlike = 1.0 - float(self.looks @ blob.looks)
+        if unlike > 0.5 and inside < INSIDE:
+            return NEVER
+        growth = min(abs(float(np.log(blob.area / max(self.area, 1e-6)))), 1.5)
+        fit = 1.0 - max(overlap, 0.6 * inside)
+        return fit + 0.5 * min(distance / gate, 2.0) + unlike + 0.3 * growth + 0.02 * self.unseen
+
+    def far_cost(self, blob: Blob) -> float:
+        """How badly a blob fits as the place where a lost object turns up, beyond what its motion foretold."""
+        distance = float(np.linalg.norm(blob.centre - self.motion.position))
+        gate = 2.0 * self.size + 3 * self.motion.deviation
+        unlike = 1.0 - float(self.looks @ blob.looks)
+        growth = abs(float(np.log(blob.area / max(self.area, 1e-6))))
+        if distance > gate or unlike > 0.2 or growth > 0.7:
+            return NEVER
+        return distance / gate + 2 * unlike + growth
+
+
+def touches_border(mask: Mask, shape: tuple[int, int]) -> bool:
+    """Does a mask reach the border of a frame of height, width `shape`, so that part of the object may be outside?"""
+    x1, y1, x2, y2 = mask.bounds
+    return x1 <= 0 or y1 <= 0 or x2 >= shape[1] or y2 >= shape[0]

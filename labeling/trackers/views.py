@@ -1,0 +1,91 @@
+"""What is there to match on a frame?
+
+Turns proposals into blobs that carry what matching asks for: centre, area and looks. Scenes end at cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from labeling.embeddings import Embedder
+from labeling.geometry import centre_of_mass
+from labeling.masks import Mask
+from labeling.proposals import FrameProposals
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A proposal, or several joined, with what the matching needs to know of it."""
+
+    mask: Mask
+    score: float
+    centre: np.ndarray  # (2,)
+    area: float
+    looks: np.ndarray  # (D,)
+    pieces: int = 1
+
+
+@dataclass(frozen=True)
+class View:
+    """One frame as the tracker sees it."""
+
+    index: int
+    image: np.ndarray  # (H, W, 3) RGB
+    blobs: list[Blob]
+    camera: np.ndarray  # (3, 3) last frame's pixels -> this frame's
+    cut: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width of the frame."""
+        return self.image.shape[0], self.image.shape[1]
+
+
+def views(frames: Iterable[FrameProposals], embedder: Embedder) -> Iterator[View]:
+    """Look at the frames one after another."""
+    for proposals in frames:
+        image = proposals.frame.image
+        looks = embedder.embed(image, [p.mask for p in proposals.proposals])
+        blobs = [
+            Blob(p.mask, p.score, centre_of_mass(p.mask).astype(np.float64), p.mask.area, look)
+            for p, look in zip(proposals.proposals, looks, strict=True)
+        ]
+        yield View(proposals.frame.index, image, blobs, proposals.camera, proposals.cut)
+
+
+def scenes(stream: Iterable[View]) -> Iterator[Iterator[View]]:
+    """Split a stream at its cuts; each scene must be read to its end before the next is asked for."""
+    source = iter(stream)
+    first = next(source, None)
+
+    def scene(head: View) -> Iterator[View]:
+        nonlocal first
+        yield head
+        for view in source:
+            if view.cut:
+                first = view
+                return
+            yield view
+        first = None
+
+    while first is not None:
+        yield scene(first)
+
+
+def joined(first: Blob, second: Blob, image: np.ndarray, embedder: Embedder) -> Blob:
+    """Two pieces as one blob."""
+    ax1, ay1, ax2, ay2 = first.mask.bounds
+    bx1, by1, bx2, by2 = second.mask.bounds
+    x1, y1, x2, y2 = min(ax1, bx1), min(ay1, by1), max(ax2, bx2), max(ay2, by2)
+    coverage = np.zeros((y2 - y1, x2 - x1), np.uint8)
+    for mask in (first.mask, second.mask):
+        left, top, right, bottom = mask.bounds
+        part = coverage[top - y1 : bottom - y1, left - x1 : right - x1]
+        np.maximum(part, mask.coverage, out=part)
+    mask = Mask(x1, y1, coverage)
+    looks = embedder.embed(image, [mask])[0]
+    score = max(first.score, second.score)
+    return Blob(mask, score, centre_of_mass(mask).astype(np.float64), mask.area, looks, first.pieces + second.pieces)
