@@ -12,6 +12,7 @@ import numpy as np
 from labeling.masks import Mask
 
 FAINT = 0.1  # a row or column whose fullest pixel is covered less than this is outside the object
+SHARP = 0.8  # a rise of coverage across an edge pixel from which on the edge is taken for sharp
 
 
 def box(mask: Mask) -> np.ndarray:
@@ -22,14 +23,28 @@ def box(mask: Mask) -> np.ndarray:
 
 
 def _extent(profile: np.ndarray) -> tuple[float, float]:
-    """First and last edge of a coverage profile (n,) uint8; the outermost pixel counts by the share covered."""
-    share = profile / 255.0
+    """First and last edge of a coverage profile (n,) uint8."""
+    share = np.concatenate([[0.0], profile / 255.0, [0.0]])
     inside = np.flatnonzero(share >= min(FAINT, share.max()))
     first, last = inside[0], inside[-1]
     if first == last:
-        middle = first + 0.5
+        middle = first - 0.5
         return middle - share[first] / 2, middle + share[first] / 2
-    return first + 1 - share[first], last + share[last]
+    backwards = share[::-1]
+    return _edge(share, first) - 1, len(share) - 1 - _edge(backwards, len(share) - 1 - last)
+
+
+def _edge(share: np.ndarray, first: int) -> float:
+    """Where the object begins that `share` first shows at pixel `first`.
+
+    A sharp edge lies inside that pixel, by the share of it that is covered; an object that fades out begins where its
+    coverage passes FAINT. How steep the coverage is says how much of each this edge is.
+    """
+    before, here, after = share[first - 1], share[first], share[first + 1]
+    sharp = first + 1 - here
+    fading = first - 0.5 + (min(FAINT, here) - before) / max(here - before, 1e-6)
+    steepness = min(1.0, (after - before) / SHARP)
+    return float(steepness * sharp + (1 - steepness) * fading)
 
 
 def centre_of_mass(mask: Mask) -> np.ndarray:

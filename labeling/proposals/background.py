@@ -1,7 +1,9 @@
 """What does a scene look like without its objects?
 
 Takes the sampled pictures of a shot whose camera stands still and gives the background: its colour at every pixel and
-how much a pixel of it varies by itself (sensor and compression noise).
+how much a pixel of it varies by itself (sensor and compression noise). Most pixels show one colour all the time. Where
+several colours stay for a while, an object stood there, and the background is the colour that continues the
+surroundings, even if the object covered it for most of the shot.
 """
 
 from __future__ import annotations
@@ -12,6 +14,14 @@ import cv2
 import numpy as np
 
 LEAST_NOISE = 1.0  # grey levels; even a rendered video is rounded and compressed
+ALIKE_LEVELS, ALIKE_NOISE = 6.0, 4.0  # two samples of a pixel show the same thing if they differ by less
+CERTAIN = 0.95  # a colour seen this often at a pixel leaves no doubt
+PASSING = 0.6  # nor does one seen this often, and first and last: something else passed by in between
+STATES = 4  # colours a pixel may show for a while; more are objects in passing
+CONTRAST_CAP = 60.0  # a step of this many grey levels is as bad as any larger one
+SEEN_OFTEN = 24.0  # grey levels of contrast that e times as many sightings outweigh, if first and last sample agree
+SEEN_OFTEN_STEP = 15.0  # the same where they differ: an object came or went for good, so counts say little
+LARGE = 0.05  # share of the picture from which on a region is background whatever surrounds it
 
 
 @dataclass(frozen=True)
@@ -24,12 +34,135 @@ class Background:
 
 def background_of(pictures: np.ndarray) -> Background:
     """The background of pictures (K, H, W, 3) uint8 taken by a camera that stands still."""
-    picture = np.median(pictures, axis=0).astype(np.uint8)
-    return Background(picture, _noise(pictures, picture))
+    picture = _median(pictures)
+    deviations = np.stack([largest_difference(image, picture) for image in pictures])
+    noise = _noise(deviations, 0.5)
+    alike = np.clip(ALIKE_LEVELS + ALIKE_NOISE * noise, 0, 255).astype(np.uint8)
+    same = deviations <= alike
+    seen = same.mean(0)
+    certain = (seen >= CERTAIN) | ((seen >= PASSING) & same[0] & same[-1])
+    if certain.any() and not certain.all():
+        picture = _continue(picture, certain, pictures, alike)
+        deviations = np.stack([largest_difference(image, picture) for image in pictures])
+        noise = _noise(deviations, 0.5)
+    return Background(picture, noise)
 
 
-def _noise(pictures: np.ndarray, picture: np.ndarray) -> np.ndarray:
+def largest_difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """By how much the channel that differs most differs between two pictures (H, W, 3) uint8; (H, W) uint8."""
+    red, green, blue = cv2.split(cv2.absdiff(first, second))
+    return cv2.max(cv2.max(red, green), blue)
+
+
+def _median(pictures: np.ndarray) -> np.ndarray:
+    """The middle value of each pixel and channel, (H, W, 3) uint8, by a sorting network: whole pictures at a time."""
+    stack = list(pictures)
+    for first, second in _comparators(len(stack)):
+        stack[first], stack[second] = cv2.min(stack[first], stack[second]), cv2.max(stack[first], stack[second])
+    return stack[len(stack) // 2]
+
+
+def _comparators(count: int) -> list[tuple[int, int]]:
+    """Batcher's odd-even merge sort of `count` items as pairs to put in order."""
+    pairs, p = [], 1
+    while p < count:
+        k = p
+        while k >= 1:
+            for j in range(k % p, count - k, 2 * k):
+                pairs += [
+                    (i + j, i + j + k)
+                    for i in range(min(k, count - j - k))
+                    if (i + j) // (p * 2) == (i + j + k) // (p * 2)
+                ]
+            k //= 2
+        p *= 2
+    return pairs
+
+
+def _noise(deviations: np.ndarray, share: float) -> np.ndarray:
     """How much each pixel varies while nothing covers it, (H, W) float32."""
-    deviations = np.stack([cv2.absdiff(image, picture).max(2) for image in pictures])
-    middle = np.median(deviations, axis=0).astype(np.float32) * 1.2
-    return np.maximum(cv2.blur(middle, (5, 5)), LEAST_NOISE)
+    rank = int(share * (len(deviations) - 1))
+    low = np.partition(deviations, rank, axis=0)[rank].astype(np.float32)
+    return np.maximum(cv2.blur(np.minimum(low, 12.0), (5, 5)), LEAST_NOISE)
+
+
+def _continue(picture: np.ndarray, certain: np.ndarray, pictures: np.ndarray, alike: np.ndarray) -> np.ndarray:
+    """Choose a colour for every doubtful pixel, from the certain ones inwards; (H, W, 3) uint8."""
+    height, width = certain.shape
+    rows, columns = np.nonzero(~certain)
+    samples, tolerance = pictures[:, rows, columns], alike[rows, columns]
+    colours, counts = _states(samples, tolerance, picture[rows, columns])
+    step = largest_difference(samples[:1], samples[-1:])[0] > tolerance
+    weight = np.where(step, SEEN_OFTEN_STEP, SEEN_OFTEN)
+    with np.errstate(divide="ignore"):
+        prior = -weight[:, None] * np.log(counts / len(pictures))
+
+    number = np.full((height + 2, width + 2), -1)
+    number[rows + 1, columns + 1] = np.arange(len(rows))
+    result = np.zeros((height + 2, width + 2, 3), np.float32)
+    result[1:-1, 1:-1] = picture
+    known = np.zeros((height + 2, width + 2), np.uint8)
+    known[1:-1, 1:-1] = _trusted(certain)
+    open_ = number >= 0
+    shifts = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
+    kernel = np.ones((3, 3), np.uint8)
+    while True:
+        front = (cv2.dilate(known, kernel) > 0) & open_
+        y, x = np.nonzero(front)
+        if not len(y):
+            break
+        chosen = number[y, x]
+        candidates = colours[chosen]
+        cost = np.zeros(candidates.shape[:2], np.float32)
+        neighbours = np.zeros(len(y), np.float32)
+        for dy, dx in shifts:
+            there = known[y + dy, x + dx].astype(np.float32)
+            apart = np.abs(candidates - result[y + dy, x + dx][:, None]).max(2)
+            cost += there[:, None] * np.minimum(apart, CONTRAST_CAP)
+            neighbours += there
+        best = (cost / neighbours[:, None] + prior[chosen]).argmin(1)
+        result[y, x] = candidates[np.arange(len(y)), best]
+        known[y, x] = 1
+        open_[y, x] = False
+    return np.clip(np.round(result[1:-1, 1:-1]), 0, 255).astype(np.uint8)
+
+
+def _trusted(certain: np.ndarray) -> np.ndarray:
+    """The certain pixels that surely show background: those in large regions or in ones that reach the border."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(certain.astype(np.uint8), connectivity=4)
+    trusted = stats[:, cv2.CC_STAT_AREA] >= LARGE * certain.size
+    trusted[np.unique(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]))] = True
+    trusted[0] = False
+    return trusted[labels].astype(np.uint8)
+
+
+def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The colours that pixels show for a while.
+
+    Args:
+        samples: (K, M, 3) uint8, pictures in order of time.
+        alike: (M,) uint8, differences up to this are noise.
+        middle: (M, 3) uint8, the median.
+
+    Returns:
+        colours (M, STATES, 3) float32 and how many samples show each, (M, STATES); unused states have a count of 0.
+    """
+    pixels = samples.shape[1]
+    leaders = np.repeat(middle[None], STATES, axis=0)
+    sums = np.zeros((pixels, STATES, 3), np.float32)
+    counts = np.zeros((pixels, STATES), np.float32)
+    opened = np.ones(pixels, np.intp)
+    everyone = np.arange(pixels)
+    for sample in samples:
+        apart = np.stack([largest_difference(sample[None], leaders[s][None])[0] for s in range(STATES)])
+        apart[np.arange(STATES)[:, None] >= opened] = 255
+        nearest = apart.argmin(0)
+        new = apart[nearest, everyone] > alike
+        make = new & (opened < STATES)
+        nearest[make] = opened[make]
+        leaders[opened[make], make] = sample[make]
+        opened[make] += 1
+        joins = everyone[~new | make]
+        counts[joins, nearest[joins]] += 1
+        sums[joins, nearest[joins]] += sample[joins]
+    return sums / np.maximum(counts, 1)[:, :, None], counts

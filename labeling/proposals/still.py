@@ -12,11 +12,16 @@ from pydantic import BaseModel, Field
 
 from labeling.masks import Mask
 from labeling.proposals import Proposal
-from labeling.proposals.background import Background
+from labeling.proposals.background import Background, largest_difference
 
-FAINT_LEVELS, FAINT_NOISE = 8.0, 3.0  # a pixel may belong to an object from here on: levels + so many deviations
-CLEAR_LEVELS, CLEAR_NOISE = 16.0, 6.0  # an object has pixels at least this different
+FAINT_LEVELS, FAINT_NOISE = 6.0, 3.0  # a pixel may belong to an object from here on: levels + so many deviations
+CLEAR_LEVELS, CLEAR_NOISE = 12.0, 6.0  # an object has pixels at least this different
 RING = 2  # pixels around a piece in which its soft edge may end
+CHROMA = 0.05  # weight of colour against brightness at edges: video stores colour at half the resolution
+SOFT = 0.5  # an object whose pixels this close to its edge are mostly covered less than this fades out, as a blob
+RINGS = 0.06  # compression draws rings of this strength around a strong contrast
+NEARBY = np.ones((9, 9), np.uint8)  # as far as this
+BLOCK = np.ones((3, 3), np.uint8)
 
 
 class StillConfig(BaseModel, extra="forbid", frozen=True):
@@ -32,58 +37,80 @@ class StillProposer:
     def __init__(self, background: Background, config: StillConfig) -> None:
         self.background = background
         self.config = config
+        self._behind = _luma_first(background.picture)
         self._faint = _levels(FAINT_LEVELS + FAINT_NOISE * background.noise)
         self._clear = _levels(CLEAR_LEVELS + CLEAR_NOISE * background.noise)
 
     def propose(self, image: np.ndarray) -> list[Proposal]:
         """The objects of one picture (H, W, 3) uint8."""
-        difference = cv2.absdiff(image, self.background.picture).max(2)
-        faint = (difference > self._faint).astype(np.uint8)
-        faint = cv2.morphologyEx(faint, cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
-        count, labels, stats, _ = cv2.connectedComponentsWithStats(faint, connectivity=8)
+        difference = largest_difference(image, self.background.picture)
+        faint = cv2.compare(difference, self._faint, cv2.CMP_GT)
+        faint = cv2.morphologyEx(faint, cv2.MORPH_CLOSE, BLOCK)
+        count, labels, stats, _ = cv2.connectedComponentsWithStats(faint, connectivity=8, ltype=cv2.CV_16U)
         clear = np.bincount(labels[difference > self._clear], minlength=count)
+        picture = _luma_first(image)
         proposals = []
         for label in range(1, count):
             if clear[label] < 1 or stats[label, cv2.CC_STAT_AREA] < self.config.min_area:
                 continue
-            mask = self._matte(image, labels, label, stats[label])
+            mask = self._matte(picture, difference, labels, label, stats[label])
             if mask is not None:
                 proposals.append(Proposal(mask, 1.0))
         return proposals
 
-    def _matte(self, image: np.ndarray, labels: np.ndarray, label: int, stats: np.ndarray) -> Mask | None:
+    def _matte(
+        self, picture: np.ndarray, difference: np.ndarray, labels: np.ndarray, label: int, stats: np.ndarray
+    ) -> Mask | None:
         """The soft mask of one piece: how far each pixel's colour lies on the way from background to object."""
         height, width = labels.shape
         x, y = max(stats[0] - RING, 0), max(stats[1] - RING, 0)
         right, bottom = min(stats[0] + stats[2] + RING, width), min(stats[1] + stats[3] + RING, height)
         window = np.s_[y:bottom, x:right]
-        piece = labels[window] == label
-        free = (labels[window] == 0) | piece
-        behind = self.background.picture[window].astype(np.float32)
-        away = image[window].astype(np.float32) - behind
-        size = np.einsum("ijk,ijk->ij", away, away)
-        size[~piece] = 0
-        front = _uphill(size, piece)
-        peak = away.reshape(-1, 3)[front] + behind.reshape(-1, 3)[front] - behind
-        share = np.einsum("ijk,ijk->ij", away, peak) / np.maximum(np.einsum("ijk,ijk->ij", peak, peak), 1.0)
-        share = np.clip(share, 0, 1)
-        near = cv2.dilate(piece.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
-        share[~(near & free) | (share < 0.05)] = 0
-        return Mask.cut(np.round(share * 255).astype(np.uint8), int(x), int(y))
+        mine = labels[window]
+        piece = cv2.compare(mine, float(label), cv2.CMP_EQ)
+        height = cv2.bitwise_and(difference[window], piece)
+        summit = _uphill(cv2.blur(height, (3, 3), borderType=cv2.BORDER_REPLICATE))
+        behind = self._behind[window].reshape(-1, 3)
+        seen = picture[window].reshape(-1, 3)
+        way, gone = seen[summit] - behind, seen - behind
+        way_weighted = way * np.float32([1, CHROMA, CHROMA])
+        share = np.einsum("ij,ij->i", gone, way_weighted) / np.maximum(np.einsum("ij,ij->i", way, way_weighted), 1.0)
+        coverage = np.round(np.clip(share, 0, 1) * 255).astype(np.uint8).reshape(piece.shape)
+        inner = cv2.erode(piece, BLOCK, borderValue=255)
+        core = cv2.erode(inner, BLOCK, borderValue=255)
+        near_edge = coverage[(inner > 0) & (core == 0)]
+        if len(near_edge) and np.median(near_edge) > SOFT * 255:
+            coverage[core > 0] = 255
+        else:
+            coverage = cv2.blur(coverage, (3, 3), borderType=cv2.BORDER_REPLICATE)
+        coverage[height < RINGS * cv2.dilate(height, NEARBY)] = 0
+        coverage[(cv2.dilate(piece, BLOCK) == 0) | ((mine > 0) & (piece == 0))] = 0
+        return Mask.cut(coverage, int(x), int(y))
 
 
-def _uphill(height: np.ndarray, piece: np.ndarray, rounds: int = 6) -> np.ndarray:
-    """For each pixel (h, w) the flat index of the summit that leads uphill from it; outside, of the nearest inside."""
+def _uphill(height: np.ndarray, rounds: int = 5) -> np.ndarray:
+    """For each pixel of (h, w) uint8 the flat index of the summit that leads steadily uphill from it."""
     rows, columns = height.shape
-    padded = np.pad(height, 1)
-    steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
-    around = np.stack([padded[1 + dy : 1 + dy + rows, 1 + dx : 1 + dx + columns] for dy, dx in steps])
-    best = around.argmax(0)
-    offset = np.array([dy * columns + dx for dy, dx in steps])
-    target = np.arange(rows * columns).reshape(rows, columns) + np.where(around.max(0) > 1.1 * height, offset[best], 0)
+    padded = cv2.copyMakeBorder(height, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
+    best, target = height, np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
+    step = target.copy()
+    least = cv2.add(cv2.convertScaleAbs(height, alpha=1.05), 1)  # less of a rise is noise on a plateau
+    best = cv2.max(best, least)
+    for dy in (-1, 0, 1):
+        for dx in (-1, 0, 1):
+            there = padded[1 + dy : 1 + dy + rows, 1 + dx : 1 + dx + columns]
+            higher = there > best
+            step[higher] = target[higher] + (dy * columns + dx)
+            best = cv2.max(best, there)
+    step = step.ravel()
     for _ in range(rounds):
-        target = target.ravel()[target]
-    return target
+        step = step[step]
+    return step
+
+
+def _luma_first(image: np.ndarray) -> np.ndarray:
+    """A picture (H, W, 3) uint8 as brightness and two colour differences, float32."""
+    return cv2.cvtColor(image, cv2.COLOR_RGB2YCrCb).astype(np.float32)
 
 
 def _levels(values: np.ndarray) -> np.ndarray:
