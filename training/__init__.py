@@ -1,0 +1,1 @@
+"""Label store or simulator in, trained and evaluated world model out."""

@@ -1,0 +1,137 @@
+"""Balls in a box: a red one that obeys actions, white ones that fly and bounce off the walls.
+
+Balls pass through one another; meeting is something to measure, not to simulate. States are (1 + n, 4): x, y and
+velocity in pixels a step, the control ball first (its velocity is 0, it rests without an action). `advance` and
+`draw` take batches of states.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+CONTROL_COLOUR = (255, 0, 0)
+BALL_COLOUR = (255, 255, 255)
+MAX_ACTION = 3.0  # pixels a step
+ACTION_SPREAD = 2.0
+SLOWEST, FASTEST = 1.0, 3.0  # pixels a step
+GOAL_DISTANCE = 1.0
+SUBPIXELS = 64  # a disc is drawn at most 1/128 px from its place: two grey levels at its edge
+_STRIPS = 16  # per pixel, when coverage is integrated
+
+
+class NBall:
+    """The n-ball environment of the paper."""
+
+    name = "nball"
+    fps = 15.0
+    action_size = 2
+
+    def __init__(self, balls: int = 1, size: int = 64, radius: float = 4.0) -> None:
+        """A square world of `size` pixels with `balls` white balls beside the red one."""
+        if balls < 0 or radius <= 0 or size < 2 * radius + 2:
+            raise ValueError(f"{balls} balls of radius {radius} do not fit a world of {size} pixels.")
+        self.balls, self.radius = balls, radius
+        self.size = (size, size)
+        self.object_names = ["control ball", *(f"ball {number}" for number in range(1, balls + 1))]
+        self._state = np.zeros((1 + balls, 4))
+        self.reset(0)
+
+    def reset(self, seed: int) -> None:
+        """Put all balls somewhere and send the white ones off."""
+        rng = np.random.default_rng(seed)
+        count = 1 + self.balls
+        place = rng.uniform(self.radius, self.size[0] - self.radius, (count, 2))
+        speed = rng.uniform(SLOWEST, FASTEST, count)
+        angle = rng.uniform(0, 2 * np.pi, count)
+        velocity = speed[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        velocity[0] = 0
+        self._state = np.concatenate([place, velocity], axis=1)
+
+    def step(self, action: np.ndarray) -> None:
+        """Move the control ball by `action` (2,), cut to norm 3, and the others by their velocity."""
+        self._state = self.advance(self._state[None], np.asarray(action, float)[None])[0]
+
+    def render(self) -> np.ndarray:
+        """The present picture."""
+        return np.asarray(self.draw(self._state[None])[0])
+
+    def state(self) -> np.ndarray:
+        """Positions and velocities, (1 + n, 4)."""
+        return self._state.copy()
+
+    def boxes(self) -> dict[str, np.ndarray]:
+        """The square around each disc."""
+        centre = self._state[:, :2]
+        boxes = np.concatenate([centre - self.radius, centre + self.radius], axis=1)
+        return dict(zip(self.object_names, boxes, strict=True))
+
+    def reached(self, goal: np.ndarray) -> bool:
+        """Whether the control ball is within a pixel of its place in `goal`."""
+        return bool(np.linalg.norm(self._state[0, :2] - goal[0, :2]) <= GOAL_DISTANCE)
+
+    def policy(self, rng: np.random.Generator) -> np.ndarray:
+        """A random action."""
+        return limited(rng.normal(0, ACTION_SPREAD, 2), MAX_ACTION)
+
+    def advance(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """States (B, 1 + n, 4) one step after actions (B, 2)."""
+        states = states.copy()
+        low, high = self.radius, self.size[0] - self.radius
+        place, velocity = states[..., :2], states[..., 2:]
+        place[:, 0] = np.clip(place[:, 0] + limited(actions, MAX_ACTION), low, high)
+        place[:, 1:] += velocity[:, 1:]
+        outside = (place < low) | (place > high)
+        velocity[outside] *= -1
+        np.copyto(place, np.where(place < low, 2 * low - place, place))
+        np.copyto(place, np.where(place > high, 2 * high - place, place))
+        return states
+
+    def draw(self, states: np.ndarray) -> np.ndarray:
+        """Pictures (B, H, W, 3) of states (B, 1 + n, 4): anti-aliased discs on black, the red one on top."""
+        height, width = self.size
+        table = _coverage(self.radius)
+        patch = table.shape[-1]
+        frames = np.zeros((len(states), height * width, 3), np.uint8)
+        rows = np.arange(patch)[:, None] * width + np.arange(patch)
+        for ball in range(self.balls, -1, -1):
+            colour = np.array(BALL_COLOUR if ball else CONTROL_COLOUR, np.uint16)
+            edge = states[:, ball, :2] - self.radius
+            # At the far wall the patch would stand out by the one column that the disc does not touch.
+            corner = np.clip(np.floor(edge), 0, height - patch).astype(np.intp)
+            part = np.rint((edge - corner) * SUBPIXELS).astype(np.intp)
+            cover = table[part[:, 1], part[:, 0]].reshape(len(states), -1, 1)
+            spot = (corner[:, 1] * width + corner[:, 0])[:, None] + rows.ravel()
+            spot += np.arange(len(states))[:, None] * (height * width)
+            pixels = frames.reshape(-1, 3)
+            under = pixels[spot]
+            pixels[spot] = (under * (255 - cover) + colour * cover + 127) // 255
+        return frames.reshape(-1, height, width, 3)
+
+
+def limited(actions: np.ndarray, longest: float) -> np.ndarray:
+    """Actions (..., 2), those longer than `longest` shortened to it."""
+    norm = np.linalg.norm(actions, axis=-1, keepdims=True)
+    return np.asarray(actions * np.minimum(1.0, longest / np.maximum(norm, 1e-12)))
+
+
+@lru_cache(maxsize=8)
+def _coverage(radius: float) -> np.ndarray:
+    """How much of each pixel a disc covers, 0 to 255, by the place of its left and top edge within a pixel.
+
+    Returns:
+        (S + 1, S + 1, P, P) uint16, indexed by vertical and horizontal place in 1/S pixels: exact in y, integrated in
+        thin strips in x.
+    """
+    patch = int(np.ceil(2 * radius)) + 1
+    places = np.arange(SUBPIXELS + 1) / SUBPIXELS + radius  # of the centre
+    strips = (np.arange(patch * _STRIPS) + 0.5) / _STRIPS
+    half = np.sqrt(np.maximum(0, radius**2 - (strips - places[:, None]) ** 2))  # (S + 1, strips)
+    tops = np.arange(patch)[:, None]
+    table = np.empty((SUBPIXELS + 1, SUBPIXELS + 1, patch, patch), np.uint16)
+    for index, centre in enumerate(places):
+        inside = np.clip(centre + half[:, None], tops, tops + 1) - np.clip(centre - half[:, None], tops, tops + 1)
+        share = inside.reshape(SUBPIXELS + 1, patch, patch, _STRIPS).mean(axis=-1)
+        table[index] = np.rint(share * 255)
+    return table

@@ -1,0 +1,145 @@
+"""Two rooms, a wall and a door: an agent, drawn as a soft red blob, goes where its actions lead.
+
+States are (2,): the agent's place in pixels. `advance` and `draw` take batches of states.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from training.envs.nball import limited
+
+SIDE = 224
+SIGMA = 7.0  # of the blob
+VISIBLE = 2.15 * SIGMA  # where its opacity falls to a tenth: the edge of its box
+REACH = 25  # further out its opacity is less than one grey level in two
+RADIUS = 7.0  # the agent keeps this far from walls
+FRAME_OUTER, FRAME_INNER = 10, 14  # the line around both rooms
+WALL = (107, 117)  # its left and right side
+DOOR_HALF = 14.0
+MAX_ACTION = 5.0  # pixels a step
+GOAL_DISTANCE = 16.0
+ARRIVED = 8.0  # the policy then chooses its next target
+TURN_SPREAD = 0.35  # radians by which the policy strays
+SLOWEST = 3.5  # pixels a step, of the policy
+AGENT_COLOUR = (255, 0, 0)
+
+
+class TwoRoom:
+    """The Two Room environment: find the door, then the target."""
+
+    name = "two_room"
+    fps = 10.0
+    action_size = 2
+    size = (SIDE, SIDE)
+
+    def __init__(self, door: float = 49.0) -> None:
+        """Two rooms whose door has its middle `door` pixels from the top."""
+        lowest, highest = FRAME_INNER + DOOR_HALF, SIDE - FRAME_INNER - DOOR_HALF
+        if not lowest <= door <= highest:
+            raise ValueError(f"A door at {door} does not fit the wall: choose {lowest} to {highest}.")
+        self.door = door
+        self._background = _rooms(door)
+        self._place = np.zeros(2)
+        self.target = np.zeros(2)  # where the policy is going
+        self.reset(0)
+
+    def reset(self, seed: int) -> None:
+        """Put the agent into one room and its target into the other."""
+        rng = np.random.default_rng(seed)
+        room = int(rng.integers(2))
+        self._place = _somewhere(rng, room)
+        self.target = _somewhere(rng, 1 - room)
+
+    def step(self, action: np.ndarray) -> None:
+        """Move the agent by `action` (2,), cut to norm 5, as far as the walls let it."""
+        self._place = self.advance(self._place[None], np.asarray(action, float)[None])[0]
+
+    def render(self) -> np.ndarray:
+        """The present picture."""
+        return np.asarray(self.draw(self._place[None])[0])
+
+    def state(self) -> np.ndarray:
+        """The agent's place, (2,)."""
+        return self._place.copy()
+
+    def boxes(self) -> dict[str, np.ndarray]:
+        """The box of the agent, where its opacity is above a tenth."""
+        return {"agent": np.concatenate([self._place - VISIBLE, self._place + VISIBLE]).clip(0, SIDE)}
+
+    def reached(self, goal: np.ndarray) -> bool:
+        """Whether the agent is within 16 pixels of the place `goal`."""
+        return bool(np.linalg.norm(self._place - goal) <= GOAL_DISTANCE)
+
+    def policy(self, rng: np.random.Generator) -> np.ndarray:
+        """Go to the door, through it, to the target, not quite straight; then to a new target in either room."""
+        if np.linalg.norm(self._place - self.target) <= ARRIVED:
+            self.target = _somewhere(rng, int(rng.integers(2)))
+        way = self._waypoint() - self._place
+        angle = np.arctan2(way[1], way[0]) + rng.normal(0, TURN_SPREAD)
+        length = min(rng.uniform(SLOWEST, MAX_ACTION), float(np.linalg.norm(way)) + 1.0)
+        return length * np.array([np.cos(angle), np.sin(angle)])
+
+    def advance(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """States (B, 2) one step after actions (B, 2)."""
+        # A step is shorter than the wall is thick, so nobody can jump it.
+        low, high = FRAME_INNER + RADIUS, SIDE - FRAME_INNER - RADIUS
+        moved: np.ndarray = np.clip(states + limited(actions, MAX_ACTION), low, high)
+        left, right = WALL[0] - RADIUS, WALL[1] + RADIUS
+        opening = DOOR_HALF - RADIUS
+        x, y = moved[:, 0], moved[:, 1]
+        inside = (x > left) & (x < right)
+        blocked = inside & (np.abs(y - self.door) > opening)
+        was_inside = (states[:, 0] > left) & (states[:, 0] < right)
+        moved[:, 1] = np.where(blocked & was_inside, np.clip(y, self.door - opening, self.door + opening), y)
+        side = np.where(states[:, 0] < (left + right) / 2, left, right)
+        moved[:, 0] = np.where(blocked & ~was_inside, side, x)
+        return moved
+
+    def draw(self, states: np.ndarray) -> np.ndarray:
+        """Pictures (B, 224, 224, 3) of states (B, 2)."""
+        frames = np.broadcast_to(self._background, (len(states), *self._background.shape)).copy()
+        colour = np.array(AGENT_COLOUR, np.float32)
+        patch = 2 * REACH
+        for frame, place in zip(frames, states, strict=True):
+            left, top = np.clip(np.rint(place).astype(int) - REACH, 0, SIDE - patch)
+            steps = np.arange(patch) + 0.5
+            across = np.exp(-((left + steps - place[0]) ** 2) / (2 * SIGMA**2)).astype(np.float32)
+            down = np.exp(-((top + steps - place[1]) ** 2) / (2 * SIGMA**2)).astype(np.float32)
+            opacity = (down[:, None] * across)[..., None]
+            under = frame[top : top + patch, left : left + patch]
+            under[:] = under + opacity * (colour - under) + 0.5
+        return frames
+
+    def _waypoint(self) -> np.ndarray:
+        """Where to go next to get to the target: the door's near side, its far side, or the target itself."""
+        left, right = WALL[0] - RADIUS, WALL[1] + RADIUS
+        x, y = self._place
+        middle = (left + right) / 2
+        same_room = (x <= left and self.target[0] < middle) or (x >= right and self.target[0] > middle)
+        if same_room:
+            return self.target
+        beyond = right + 1 if self.target[0] > middle else left - 1
+        aligned = abs(y - self.door) <= DOOR_HALF - RADIUS - 2
+        if left < x < right or aligned:
+            return np.array([beyond, self.door])
+        return np.array([left - 2 if x <= left else right + 2, self.door])
+
+
+def _somewhere(rng: np.random.Generator, room: int) -> np.ndarray:
+    """A free place in the left (0) or right (1) room."""
+    low, high = FRAME_INNER + RADIUS, SIDE - FRAME_INNER - RADIUS
+    sides = (low, WALL[0] - RADIUS) if room == 0 else (WALL[1] + RADIUS, high)
+    return np.array([rng.uniform(*sides), rng.uniform(low, high)])
+
+
+def _rooms(door: float) -> np.ndarray:
+    """The picture without the agent: black lines on white."""
+    picture = np.full((SIDE, SIDE, 3), 255, np.uint8)
+    line, far = slice(FRAME_OUTER, FRAME_INNER), slice(SIDE - FRAME_INNER, SIDE - FRAME_OUTER)
+    for lines in (line, far):
+        picture[lines] = 0
+        picture[:, lines] = 0
+    picture[:, WALL[0] : WALL[1]] = 0
+    picture[round(door - DOOR_HALF) : round(door + DOOR_HALF), WALL[0] : WALL[1]] = 255
+    return picture
