@@ -20,14 +20,17 @@ from labeling.masks import Mask, intersection
 from labeling.proposals import FrameProposals
 from labeling.trackers import Observation
 from labeling.trackers.history import History
-from labeling.trackers.splitting import Part, split
+from labeling.trackers.splitting import Part, remainder, split
 from labeling.trackers.targets import INSIDE, NEVER, Target
-from labeling.trackers.views import Blob, View, joined, scenes, views
+from labeling.trackers.views import Blob, View, blob_of, joined, scenes, views
 
 VISIBLE = 0.12  # share of an object that must be seen beside the others for its place to count as measured
 BREAKING = 4  # frames for which an object may come in pieces before the pieces are taken for objects
 PIECE = 0.6  # share of a piece that lies inside the expected shape of the object it broke off
 GUESSED = 0.2  # score of a place that was not measured
+RIGID = 0.85  # share of a shape that stays from sighting to sighting, from which on it is not expected to grow
+OUTGROWN = 1.3  # growth in one frame that such an object does not do by itself
+REST = 0.4  # share of a known object's area from which on what is left over of a blob is an object too
 TOGETHER = 0.8  # score of a place inside a merged blob, as a share of the blob's
 
 
@@ -94,7 +97,7 @@ class _Follower:
             target.unmeasured += 1
         blobs = list(view.blobs)
         shapes = [target.expected(view) for target in self.targets]
-        owners = self._match(blobs, shapes)
+        owners = self._match(blobs, shapes, view)
         self._match_lost(blobs, owners)
         self._put_into_blobs(blobs, shapes, owners)
         self._join_pieces(blobs, shapes, owners, view)
@@ -103,7 +106,7 @@ class _Follower:
                 target = Target.begin(-1, blob, view.image)
                 self.targets.append(target)
                 self._record(view, target, blob.mask, blob.score, blob.looks)
-            elif len(members) == 1:
+            elif len(members) == 1 and not self._outgrown(self.targets[members[0]], blob):
                 target = self.targets[members[0]]
                 target.see(blob, view)
                 self._found(view, target, blob.mask, blob.score, blob.looks)
@@ -116,10 +119,12 @@ class _Follower:
         inside = -margin < x < width + margin and -margin < y < height + margin
         return inside and target.unseen <= (self.config.patience if target.confirmed else 2)
 
-    def _match(self, blobs: list[Blob], shapes: list[Mask | None]) -> list[list[int]]:
+    def _match(self, blobs: list[Blob], shapes: list[Mask | None], view: View) -> list[list[int]]:
         """For each blob the targets that are in it, at most one so far."""
         owners: list[list[int]] = [[] for _ in blobs]
-        cost = np.array([[t.cost(s, b) for b in blobs] for t, s in zip(self.targets, shapes, strict=True)])
+        places = [target.place(view) for target in self.targets]
+        known = zip(self.targets, shapes, places, strict=True)
+        cost = np.array([[target.cost(shape, place, blob) for blob in blobs] for target, shape, place in known])
         for i, j in _assign(cost, self.config.strictness):
             owners[j].append(i)
         return owners
@@ -137,7 +142,7 @@ class _Follower:
         """Put targets that have no blob of their own into the blob that covers the place where they should be."""
         found = {i for members in owners for i in members}
         for i, (target, shape) in enumerate(zip(self.targets, shapes, strict=True)):
-            if i in found or shape is None or not target.confirmed:
+            if i in found or shape is None or not (target.confirmed or target.merged):
                 continue
             area = max(shape.area, 1e-6)
             covered = [intersection(shape, b.mask) / area if m else 0.0 for b, m in zip(blobs, owners, strict=True)]
@@ -163,21 +168,39 @@ class _Follower:
 
     def _see_merged(self, targets: list[Target], blob: Blob, view: View) -> None:
         """Find each of several targets inside the blob that they share."""
-        parts = [Part(t.template, t.motion.position, t.motion.deviation) for t in targets]
+        parts = [Part(t.template, t.place(view), t.motion.deviation) for t in targets]
         placements, _ = split(blob.mask, parts, view.image)
+        shapes = []
         for target, placement in zip(targets, placements, strict=True):
             target.unseen = 0
+            target.merged = True
             measured = placement.alone >= VISIBLE
             if measured:
                 target.motion.update(placement.centre, doubt=2.0 / max(placement.alone, 0.3), learn=False)
-            centre = placement.centre if measured else target.motion.position
+            centre = placement.centre if measured else target.place(view)
             mask = target.template.mask(centre, *view.shape)
             if mask is None:
                 continue
+            shapes.append(mask)
             if measured:
                 self._found(view, target, mask, blob.score * TOGETHER, None)
             elif target.unmeasured <= self.config.fill:
                 self._record(view, target, mask, GUESSED, None)
+        if all(target.rigid >= RIGID for target in targets):
+            self._begin_from_rest(blob, shapes, min(target.area for target in targets), view)
+
+    def _outgrown(self, target: Target, blob: Blob) -> bool:
+        """Is a blob so much larger than a target that keeps its shape that something else must be in it?"""
+        return target.confirmed and target.rigid >= RIGID and blob.area > OUTGROWN * target.area
+
+    def _begin_from_rest(self, blob: Blob, shapes: list[Mask], area: float, view: View) -> None:
+        """What known targets leave over of their blob is an object that came into view merged with them."""
+        rest = remainder(blob.mask, shapes, REST * area)
+        if rest is not None:
+            target = Target.begin(-1, blob_of(rest, blob.score, view.image, self.embedder), view.image)
+            target.merged = True
+            self.targets.append(target)
+            self._record(view, target, rest, blob.score * TOGETHER, None)
 
     def _found(self, view: View, target: Target, mask: Mask, score: float, looks: np.ndarray | None) -> None:
         """A target's place was measured."""

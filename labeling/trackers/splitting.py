@@ -18,6 +18,7 @@ FINE_SIZE = 48  # pixels: small shapes are kept this finely, so that shifting th
 WORKING_SIZE = 96  # pixels: larger blobs are split at a smaller scale; a part's place is then precise enough
 SWEEPS = 3  # rounds in which each part is shifted while the others rest
 COVERAGE_NOISE = 0.1  # variance of a component's coverage that the shapes need not explain
+TAIL = 3.0  # degrees of freedom, so to say, of where an object may be around its expected place
 COLOUR_SPREAD = 15.0  # Lab units within which colours count as the same
 
 
@@ -29,6 +30,11 @@ class Template:
     centre: np.ndarray  # (2,) the object's centre in the enlarged shape
     fine: int
     colour: np.ndarray  # (3,) mean Lab colour of the interior
+
+    @property
+    def margin(self) -> int:
+        """Empty pixels of the frame around the shape."""
+        return 1 if self.fine > 1 else 0
 
     @property
     def area(self) -> float:
@@ -98,6 +104,34 @@ class Placement:
 
     centre: np.ndarray  # (2,)
     alone: float  # share of its shape that no other part covers and the component confirms
+
+
+def remainder(component: Mask, shapes: Sequence[Mask], least_area: float) -> Mask | None:
+    """The largest piece of a component that the `shapes` inside it leave over; None below `least_area` pixels."""
+    left = component.coverage.copy()
+    rim = np.ones((3, 3), np.uint8)
+    for shape in shapes:
+        inside = np.zeros((left.shape[0] + 2, left.shape[1] + 2), np.uint8)
+        window = Mask(component.x - 1, component.y - 1, inside)
+        _draw(shape, window)
+        left[cv2.dilate(inside, rim)[1:-1, 1:-1] >= 64] = 0
+    solid = cv2.morphologyEx((left >= 128).astype(np.uint8), cv2.MORPH_OPEN, rim)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(solid, connectivity=4)
+    if count < 2:
+        return None
+    best = 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
+    near = cv2.dilate((labels == best).astype(np.uint8), rim)
+    piece = Mask.cut(left * near, component.x, component.y)
+    return piece if piece is not None and piece.area >= least_area else None
+
+
+def _draw(shape: Mask, canvas: Mask) -> None:
+    """Draw a mask into the coverage of another."""
+    (ax1, ay1, ax2, ay2), (bx1, by1, bx2, by2) = shape.bounds, canvas.bounds
+    left, top, right, bottom = max(ax1, bx1), max(ay1, by1), min(ax2, bx2), min(ay2, by2)
+    if left < right and top < bottom:
+        part = canvas.coverage[top - by1 : bottom - by1, left - bx1 : right - bx1]
+        np.maximum(part, shape.coverage[top - ay1 : bottom - ay1, left - ax1 : right - ax1], out=part)
 
 
 def mean_colour(mask: Mask, image: np.ndarray) -> np.ndarray:
@@ -193,7 +227,8 @@ def _best_shift(
     gain: np.ndarray, template: Template, start: np.ndarray, expected: np.ndarray, deviation: float
 ) -> np.ndarray:
     """The centre near `expected` at which the template gathers the least `gain` (less is better), to a fraction."""
-    reach = int(np.ceil(np.clip(3 * deviation, 2, 1.5 * np.sqrt(template.area) + 2)))
+    side = float(np.sqrt(template.area))
+    reach = int(np.ceil(np.clip(3 * deviation, 0.6 * side + 1, 1.5 * side + 2)))
     base = np.floor(expected)
     x1, y1, x2, y2 = template.reach(base)
     shape = template.placed(base, (x1, y1, x2, y2))
@@ -205,7 +240,8 @@ def _best_shift(
     energy = cv2.matchTemplate(field, shape, cv2.TM_CCORR) / (2 * COVERAGE_NOISE)
     steps = np.arange(-reach, reach + 1)
     dx, dy = steps + base[0] - expected[0], steps + base[1] - expected[1]
-    energy = energy + (dx[None, :] ** 2 + dy[:, None] ** 2) / (2 * deviation**2)
+    # A long-tailed prior: what flies on is where it is expected, what bounced may be anywhere near.
+    energy = energy + TAIL * np.log1p((dx[None, :] ** 2 + dy[:, None] ** 2) / (2 * TAIL * deviation**2))
     row, column = np.unravel_index(int(energy.argmin()), energy.shape)
     fraction = np.array([_valley(energy[row], column), _valley(energy[:, column], row)])
     return base + np.array([column - reach, row - reach]) + fraction

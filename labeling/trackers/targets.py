@@ -15,6 +15,8 @@ NEVER = 1e6  # cost of a pair that must not be matched
 CONFIRMED = 3  # sightings after which a target is trusted to be an object
 LOOKS_MEMORY = 0.1  # how fast the remembered looks follow the object
 AREA_MEMORY = 0.3
+RIGID_MEMORY = 0.2
+LEAVING = 0.93  # share of its area below which something at the border is cut off by it
 INSIDE = 0.5  # share of an expected shape inside a blob from which on the object may be merged into it
 
 
@@ -31,6 +33,9 @@ class Target:
     unseen: int = 0  # frames since it was last found, alone or inside a blob
     unmeasured: int = 0  # frames since its place was last measured
     broken: int = 0  # frames in a row in which it came in pieces
+    merged: bool = False  # it was last found inside a blob that it shares
+    leaving: bool = False  # the frame's border cut it off when it was last seen alone
+    rigid: float = 0.7  # how much of its shape stays the same from sighting to sighting, 0 to 1
 
     @classmethod
     def begin(cls, number: int, blob: Blob, image: np.ndarray) -> Target:
@@ -50,23 +55,38 @@ class Target:
 
     def expected(self, view: View) -> Mask | None:
         """The remembered shape where it should be on this frame; None outside the frame."""
-        return self.template.mask(self.motion.position, *view.shape)
+        return self.template.mask(self.place(view), *view.shape)
+
+    def place(self, view: View) -> np.ndarray:
+        """Where its centre should be; something not seen to leave the frame is held back at the border."""
+        if self.leaving:
+            return self.motion.position
+        height, width = view.shape
+        before = self.template.centre / self.template.fine - self.template.margin
+        after = np.array(self.template.shape.shape[::-1]) / self.template.fine - before - 2 * self.template.margin
+        most = np.array([width, height]) - after
+        return np.clip(self.motion.position, np.minimum(before, most), np.maximum(before, most))
 
     def see(self, blob: Blob, view: View) -> None:
         """Take in a blob that is this object and nothing else."""
         clipped = touches_border(blob.mask, view.shape)
+        self.leaving = clipped and blob.area < LEAVING * self.area
         if blob.pieces == 1 and not (clipped and blob.area < self.area):
+            before = self.template.mask(blob.centre, *view.shape)
+            if before is not None and not clipped:
+                self.rigid += RIGID_MEMORY * (mask_iou(before, blob.mask) - self.rigid)
             self.area += AREA_MEMORY * (blob.area - self.area)
             self.template = Template.remember(blob.mask, blob.centre, view.image)
             self.motion.size = self.size
         self.broken = self.broken + 1 if blob.pieces > 1 else 0
+        self.merged = False
         self.motion.update(blob.centre)
         looks = self.looks + LOOKS_MEMORY * (blob.looks - self.looks)
         self.looks = looks / np.linalg.norm(looks)
 
-    def cost(self, shape: Mask | None, blob: Blob) -> float:
-        """How badly a blob fits, about 0 to 3, where `shape` is the expected mask; NEVER if it cannot be."""
-        distance = float(np.linalg.norm(blob.centre - self.motion.position))
+    def cost(self, shape: Mask | None, place: np.ndarray, blob: Blob) -> float:
+        """How badly a blob fits, about 0 to 3, where `shape` is expected at `place`; NEVER if it cannot be."""
+        distance = float(np.linalg.norm(blob.centre - place))
         gate = 0.5 * self.size + 3 * self.motion.deviation
         shared = intersection(shape, blob.mask) if shape is not None else 0.0
         area = shape.area if shape is not None else self.area
@@ -90,6 +110,12 @@ class Target:
         if distance > gate or unlike > 0.2 or growth > 0.7:
             return NEVER
         return distance / gate + 2 * unlike + growth
+
+
+def mask_iou(first: Mask, second: Mask) -> float:
+    """Shared area over joint area of two masks."""
+    shared = intersection(first, second)
+    return shared / max(first.area + second.area - shared, 1e-6)
 
 
 def touches_border(mask: Mask, shape: tuple[int, int]) -> bool:

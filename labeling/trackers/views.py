@@ -75,6 +75,12 @@ def scenes(stream: Iterable[View]) -> Iterator[Iterator[View]]:
         yield scene(first)
 
 
+def blob_of(mask: Mask, score: float, image: np.ndarray, embedder: Embedder, pieces: int = 1) -> Blob:
+    """A blob of one mask."""
+    looks = embedder.embed(image, [mask])[0]
+    return Blob(mask, score, centre_of_mass(mask).astype(np.float64), mask.area, looks, pieces)
+
+
 def joined(first: Blob, second: Blob, image: np.ndarray, embedder: Embedder) -> Blob:
     """Two pieces as one blob."""
     ax1, ay1, ax2, ay2 = first.mask.bounds
@@ -85,7 +91,5 @@ def joined(first: Blob, second: Blob, image: np.ndarray, embedder: Embedder) -> 
         left, top, right, bottom = mask.bounds
         part = coverage[top - y1 : bottom - y1, left - x1 : right - x1]
         np.maximum(part, mask.coverage, out=part)
-    mask = Mask(x1, y1, coverage)
-    looks = embedder.embed(image, [mask])[0]
-    score = max(first.score, second.score)
-    return Blob(mask, score, centre_of_mass(mask).astype(np.float64), mask.area, looks, first.pieces + second.pieces)
+    pieces = first.pieces + second.pieces
+    return blob_of(Mask(x1, y1, coverage), max(first.score, second.score), image, embedder, pieces)
