@@ -1,0 +1,83 @@
+"""What can a user choose?
+
+One typed model for the command line, YAML files and the Prefect form. Every stage brings its own settings; a wrong name
+or value is refused before any work starts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, field_validator
+
+from labeling.filters import FilterConfig
+from labeling.profiles import PROFILES
+from labeling.proposals.motion import MotionConfig
+from labeling.reacquire import ReacquireConfig
+from labeling.scan import ScanConfig
+from labeling.trackers.association import AssociationConfig
+from labeling.vocabulary import VocabularyConfig
+
+
+class ConfigError(ValueError):
+    """Settings that cannot be used; the message says which and why."""
+
+
+class LabelConfig(BaseModel, frozen=True, extra="forbid"):
+    """Everything that decides how videos are labeled."""
+
+    profile: str = Field("embedded", description=f"Which backends to use: {', '.join(sorted(PROFILES))}.")
+    keep_static: bool = Field(False, description="Also label objects that stand still the whole time.")
+    store_masks: bool = Field(True, description="Keep a mask for every box.")
+    longest_side: int = Field(960, ge=32, description="Larger videos are worked on at this size; boxes stay in theirs.")
+    scan: ScanConfig = Field(ScanConfig(), description="Shots, camera motion and frame sampling.")
+    motion: MotionConfig = Field(MotionConfig(), description="Proposals from motion.")
+    tracking: AssociationConfig = Field(AssociationConfig(), description="From proposals to tracks.")
+    vocabulary: VocabularyConfig = Field(VocabularyConfig(), description="Categories.")
+    reacquire: ReacquireConfig = Field(ReacquireConfig(), description="Joining an object that was gone for a while.")
+    filters: FilterConfig = Field(FilterConfig(), description="What is dropped.")
+
+    @field_validator("profile")
+    @classmethod
+    def _known(cls, profile: str) -> str:
+        if profile not in PROFILES:
+            raise ValueError(f"there is no profile {profile!r}; choose from {', '.join(sorted(PROFILES))}")
+        return profile
+
+
+def load_config(file: Path | None = None, settings: list[str] | None = None, **values: Any) -> LabelConfig:
+    """Build a configuration from a YAML file, then `key=value` settings (dots reach into stages), then `values`.
+
+    Values that are None are left as they are.
+    """
+    data: dict[str, Any] = {}
+    if file is not None:
+        try:
+            data = yaml.safe_load(file.read_text()) or {}
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be read: {error.strerror}.") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file} is not valid YAML: {error}") from error
+        if not isinstance(data, dict):
+            raise ConfigError(f"{file} must hold settings like `keep_static: true`, one a line.")
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {setting}: write it as key=value, for example filters.min_frames=3.")
+        _put(data, key.strip().split("."), yaml.safe_load(value), setting)
+    data.update({name: value for name, value in values.items() if value is not None})
+    try:
+        return LabelConfig(**data)
+    except ValidationError as error:
+        lines = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors()]
+        raise ConfigError("; ".join(lines)) from error
+
+
+def _put(data: dict[str, Any], keys: list[str], value: Any, setting: str) -> None:
+    for key in keys[:-1]:
+        data = data.setdefault(key, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"--set {setting}: {key} is a value, not a group of settings.")
+    data[keys[-1]] = value

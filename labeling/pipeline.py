@@ -1,0 +1,269 @@
+"""How does a folder of videos become a label store?
+
+The stages in order, as functions over a store: `track_video` streams one video into class-agnostic tracks,
+`fit_vocabulary` finds the categories of the whole folder, `label_video` writes one video's labels, `close_run` the
+tables. Each leaves its result in the store under its recipe, so a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from labeling import filters, vocabulary
+from labeling.config import LabelConfig
+from labeling.folder import Source
+from labeling.labels import mean_embedding, track_categories, write_labels
+from labeling.observations import Observations, ObservationWriter
+from labeling.palette import colour_of
+from labeling.profiles import PROFILES
+from labeling.proposals import FrameProposals
+from labeling.reacquire import Tracklet, relink
+from labeling.recipe import digest
+from labeling.scan import scan
+from labeling.store import SCHEMA, Category, Store, write_vocabulary
+from labeling.video import Video, VideoError
+from labeling.vocabulary import Vocabulary
+
+TRACKS_VERSION = 1  # raise it when scan, proposals, embeddings or tracking give other results for the same input
+LABELS_VERSION = 1  # raise it when categories, re-acquisition or filters do
+REPORT_EVERY = 0.2  # seconds between two reports of progress
+
+Progress = Callable[[int, int], None]  # frames done, frames expected
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """What `track_video` did."""
+
+    frames: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """What `label_video` found."""
+
+    frames: int
+    tracks: int
+    categories: int
+    dropped: int
+
+
+def open_run(out: Path, videos: Path, config: LabelConfig) -> Store:
+    """Open or create the store of a run, and note what the run is about."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for left_over in out.glob("*.partial"):  # zarr's temporary file, if a run was killed while it wrote the root
+        left_over.unlink()
+    store = Store(out, mode="a")
+    recorded = store.root.attrs.get("schema")
+    if recorded not in (None, SCHEMA):
+        raise ValueError(f"{out} has schema {recorded}, this version writes {SCHEMA}. Choose another --out.")
+    facts = {"schema": SCHEMA, "profile": config.profile, "recipe": settings_recipe(config), "videos": str(videos)}
+    if any(store.root.attrs.get(name) != value for name, value in facts.items()):
+        store.root.attrs.update(facts)
+    for name in ("videos", "stages"):
+        if name not in store.root:
+            store.root.create_group(name)
+    return store
+
+
+def settings_recipe(config: LabelConfig) -> str:
+    """Hash of the settings and code versions, whatever the video."""
+    return digest(tracks=TRACKS_VERSION, labels=LABELS_VERSION, settings=config.model_dump(mode="json"))
+
+
+def track_recipe(config: LabelConfig, sha256: str) -> str:
+    """What decides the class-agnostic tracks of a video."""
+    settings = config.model_dump(
+        mode="json", include={"profile", "keep_static", "longest_side", "scan", "motion", "tracking"}
+    )
+    return digest(stage="tracks", version=TRACKS_VERSION, settings=settings, video=sha256)
+
+
+def label_recipe(config: LabelConfig, tracks: str, words: str) -> str:
+    """What decides the labels of a video whose tracks and vocabulary have these hashes."""
+    settings = config.model_dump(mode="json", include={"keep_static", "store_masks", "reacquire", "filters"})
+    return digest(stage="labels", version=LABELS_VERSION, settings=settings, tracks=tracks, vocabulary=words)
+
+
+def tracks_are_current(store: Store, source: Source, config: LabelConfig) -> bool:
+    """Whether the video's tracks in the store are those that this run would make."""
+    group = store.root.get(f"stages/{source.id}")
+    if not isinstance(group, zarr.Group) or not group.attrs.get("complete"):
+        return False
+    sha256 = str(group.attrs["sha256"])
+    if group.attrs["fingerprint"] != fingerprint(source.path):
+        sha256 = Video(source.path).sha256()
+    if group.attrs["recipe"] != track_recipe(config, sha256):
+        return False
+    if group.attrs["fingerprint"] != fingerprint(source.path):
+        group.attrs["fingerprint"] = fingerprint(source.path)
+    return True
+
+
+def track_video(
+    store: Store, source: Source, config: LabelConfig, device: str = "auto", progress: Progress | None = None
+) -> Tracked:
+    """Stream a video through scan, proposals, embeddings and tracker into `stages/<id>`."""
+    began = time.monotonic()
+    before = fingerprint(source.path)
+    video = Video(source.path, config.longest_side)
+    sha256 = video.sha256()
+    group = store.root.create_group(f"stages/{source.id}", overwrite=True)
+    writer = ObservationWriter(group, video.scale, video.working_height, video.working_width)
+    backends = PROFILES[config.profile](config, device)
+    times: list[float] = []
+    proposed = backends.proposer.propose(video, scan(video, config.scan))
+    for seen in backends.tracker.track(_timed(proposed, times, video, progress), backends.embedder):
+        writer.add(seen)
+    if fingerprint(source.path) != before:
+        raise VideoError(f"{source.path} changed while it was read. Run again once it is complete.")
+    writer.finish(np.asarray(times))
+    group.attrs.update({
+        "source": source.relative, "sha256": sha256, "fingerprint": before, "fps": video.fps, "frames": len(times),
+        "height": video.height, "width": video.width, "scale": video.scale,
+        "mask_size": [video.working_height, video.working_width],
+        "recipe": track_recipe(config, sha256), "complete": True,
+    })  # fmt: skip
+    return Tracked(len(times), time.monotonic() - began)
+
+
+def fingerprint(path: Path) -> str:
+    """Sizes and times of a file, or of the files of a folder: if they are the same, the content is taken to be."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return digest(files=facts)
+
+
+def fit_vocabulary(store: Store, sources: Iterable[Source], config: LabelConfig, refit: bool = False) -> Vocabulary:
+    """The store's vocabulary, fitted to the tracks of `sources` if there is none yet or `refit` asks for it.
+
+    A vocabulary made from other kinds of embeddings (another profile) is fitted anew, too.
+    """
+    recipe = digest(
+        stage="vocabulary", version=vocabulary.VERSION, profile=config.profile, tracks=TRACKS_VERSION,
+        settings=config.vocabulary.model_dump(mode="json"),
+    )  # fmt: skip
+    known = store.vocabulary
+    if known is not None and not refit and store.root["vocabulary"].attrs["recipe"] == recipe:
+        return known
+    fitted = vocabulary.discover(_sample(store, sorted(sources), config.vocabulary.sample), config.vocabulary)
+    write_vocabulary(store.root, fitted, recipe)
+    return fitted
+
+
+def labels_are_current(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> bool:
+    """Whether the video's labels in the store are those that this run would make."""
+    group = store.root.get(f"videos/{source.id}")
+    stage = store.root[f"stages/{source.id}"]
+    recipe = label_recipe(config, str(stage.attrs["recipe"]), words.fingerprint)
+    return isinstance(group, zarr.Group) and bool(group.attrs.get("complete")) and group.attrs["recipe"] == recipe
+
+
+def label_video(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> Labeled:
+    """Categories, re-acquired identities and filters for one tracked video, written to `videos/<id>`."""
+    stage = store.root[f"stages/{source.id}"]
+    assert isinstance(stage, zarr.Group)
+    facts = dict(stage.attrs)
+    seen = Observations.read(stage)
+    size = int(facts["height"]), int(facts["width"])
+    category = track_categories(seen, words.assign)
+    instance = relink(_tracklets(seen, category, size), config.reacquire) if len(category) else np.zeros(0, int)
+    instance = filters.combine(seen, instance, config.filters)
+    verdicts = filters.judge(seen, instance, size, config.keep_static, config.filters)
+    group = store.root.create_group(f"videos/{source.id}", overwrite=True)
+    by_track = dict(zip(seen.tracks.tolist(), category.tolist(), strict=True))
+    height, width = facts["mask_size"]
+    write_labels(group, seen, verdicts, by_track, (height, width), float(facts["scale"]), config.store_masks)
+    copied = {name: facts[name] for name in ("source", "sha256", "fps", "frames", "height", "width")}
+    dropped = [
+        {"instance": v.instance, "reason": v.reason, "detail": v.detail, "frames": v.frames}
+        for v in verdicts
+        if v.reason
+    ]
+    recipe = label_recipe(config, str(facts["recipe"]), words.fingerprint)
+    group.attrs.update({**copied, "dropped": dropped, "recipe": recipe, "complete": True})
+    return count_labels(store, source)
+
+
+def count_labels(store: Store, source: Source) -> Labeled:
+    """Figures of a labeled video, for the summary."""
+    group = store.root[f"videos/{source.id}"]
+    assert isinstance(group, zarr.Group)
+    kinds = np.asarray(group["category"][:])
+    return Labeled(int(group.attrs["frames"]), len(kinds), len(np.unique(kinds)), len(group.attrs["dropped"]))
+
+
+def forget_video(store: Store, source: Source) -> None:
+    """Remove what the store holds of a video that can no longer be read."""
+    for name in (f"videos/{source.id}", f"stages/{source.id}"):
+        if name in store.root:
+            del store.root[name]
+
+
+def close_run(store: Store, failures: dict[str, str]) -> None:
+    """Write the tables that describe the whole store: categories and failures."""
+    sizes: dict[int, int] = {}
+    ids = Store(store.path).ids
+    for id in ids:
+        for kind in np.asarray(store.root[f"videos/{id}/category"][:]).tolist():
+            sizes[kind] = sizes.get(kind, 0) + 1
+    words = store.vocabulary
+    names = {row.id: row.name for row in store.categories}
+    table = [
+        asdict(Category(k, names.get(k, f"object-{k + 1}"), colour_of(k), sizes.get(k, 0), sizes.get(k, 0) > 0))
+        for k in range(len(words.prototypes) if words else 0)
+    ]
+    facts = {"categories": table, "failures": dict(sorted(failures.items()))}
+    if any(store.root.attrs.get(name) != value for name, value in facts.items()):
+        store.root.attrs.update(facts)
+
+
+def _timed(
+    proposed: Iterator[FrameProposals], times: list[float], video: Video, progress: Progress | None
+) -> Iterator[FrameProposals]:
+    """Pass frames on, note their times, and report progress now and then."""
+    reported = 0.0
+    for item in proposed:
+        times.append(item.frame.time)
+        if progress and time.monotonic() - reported > REPORT_EVERY:
+            progress(len(times), video.expected_frames)
+            reported = time.monotonic()
+        yield item
+    if progress:
+        progress(len(times), len(times))
+
+
+def _sample(store: Store, sources: Iterable[Source], most: int) -> np.ndarray:
+    """Embeddings of all tracks, in the order of video ids, thinned evenly to at most `most` rows."""
+    parts = []
+    for source in sources:
+        stage: Any = store.root.get(f"stages/{source.id}")
+        if stage is not None and stage.attrs.get("complete") and stage["embedding"].shape[0]:
+            parts.append(np.asarray(stage["embedding"][:]))
+    if not parts:
+        return np.zeros((0, 1), np.float32)
+    rows = np.concatenate(parts)
+    return rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).round().astype(int)]
+
+
+def _tracklets(seen: Observations, category: np.ndarray, size: tuple[int, int]) -> list[Tracklet]:
+    """What re-acquisition needs to know of each track."""
+    return [
+        Tracklet.of(
+            frames=seen.columns["frame"][rows],
+            boxes=seen.columns["box"][rows],
+            category=int(kind),
+            embedding=mean_embedding(seen, int(track)) if (seen.embedding_track == track).any() else None,
+            size=size,
+        )
+        for track, kind in zip(seen.tracks, category, strict=True)
+        for rows in [seen.rows(int(track))]
+    ]

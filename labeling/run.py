@@ -1,0 +1,208 @@
+"""How is a whole folder labeled?
+
+`LabelRun` holds the store for one run and offers its steps; videos are worked on in processes of their own, one per
+thread that calls it. `label_folder` takes the steps here and now; the Prefect flow takes the same ones as tasks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from labeling import pipeline
+from labeling.config import LabelConfig
+from labeling.folder import Source, find_videos
+from labeling.isolation import Worker
+from labeling.profiles import check_device
+from labeling.video import VideoError
+from labeling.vocabulary import Vocabulary
+
+FrameReport = Callable[[Source, int, int], None]  # the video, frames done, frames expected
+
+
+class RunError(Exception):
+    """A run cannot start or go on; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one video in this run."""
+
+    source: str
+    labels: pipeline.Labeled | None = None
+    fps: float | None = None  # frames a second of this run; None if they were there already
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did."""
+
+    store: Path
+    outcomes: list[Outcome]
+    note: str  # what happened when the categories were found
+    up_to_date: bool  # there was nothing to do
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """Videos that could not be labeled."""
+        return [outcome for outcome in self.outcomes if outcome.failure]
+
+
+class LabelRun:
+    """One run over a folder of videos: `track` all of `todo`, `fit`, `label` all of `stale`, `close`."""
+
+    def __init__(
+        self, videos: str | Path, out: str | Path, config: LabelConfig | None = None, strict: bool = False,
+        refit: bool = False, device: str = "auto",
+    ) -> None:  # fmt: skip
+        self.config, self.strict, self.refit, self.device = config or LabelConfig(), strict, refit, device
+        check_device(self.config.profile, device)
+        self.out = Path(out).expanduser().resolve()
+        self.folder = find_videos(videos)
+        if not self.folder.sources and not self.folder.unreadable:
+            raise RunError(
+                f"no videos in {self.folder.root}. Give a folder with mp4, mov, avi, mkv, webm or gif files."
+            )
+        self.failures = dict(self.folder.unreadable)
+        self.todo: list[Source] = []
+        self.stale: list[Source] = []
+        self._words: Vocabulary | None = None
+        self._speeds: dict[str, float] = {}
+        self._mine = threading.local()
+        self._workers: list[Worker] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> LabelRun:
+        self._stack.enter_context(locked(self.out))
+        self.store = pipeline.open_run(self.out, self.folder.root, self.config)
+        for source in self.folder.sources:
+            try:
+                if not pipeline.tracks_are_current(self.store, source, self.config):
+                    self.todo.append(source)
+            except (VideoError, OSError) as error:
+                self._fail(source, str(error))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for worker in self._workers:
+            worker.close()
+        self._stack.close()
+
+    def track(self, source: Source, report: FrameReport | None = None) -> str:
+        """Track one video; returns the reason if it fails, or an empty text."""
+
+        def work(worker: Worker) -> None:
+            progress = (lambda done, expected: report(source, done, expected)) if report else None
+            result = worker.run("track", self.out, source, self.config, self.device, progress)
+            self._speeds[source.id] = result["frames"] / max(1e-9, result["seconds"])
+
+        return self._attempt(source, work)
+
+    def fit(self) -> str:
+        """Find the categories of all tracked videos, or take those that the store has; returns what happened."""
+        tracked = [source for source in self.folder.sources if source.relative not in self.failures]
+        self._words = words = pipeline.fit_vocabulary(self.store, tracked, self.config, self.refit)
+        self.stale = [s for s in tracked if not pipeline.labels_are_current(self.store, s, self.config, words)]
+        return words.note
+
+    def label(self, source: Source) -> str:
+        """Write the labels of one tracked video; returns the reason if it fails, or an empty text."""
+        return self._attempt(source, lambda worker: worker.run("label", self.out, source, self.config, self.device))
+
+    def close(self) -> Summary:
+        """Write the tables of the store and sum up."""
+        pipeline.close_run(self.store, self.failures)
+        outcomes = [
+            Outcome(source.relative, pipeline.count_labels(self.store, source), self._speeds.get(source.id))
+            for source in self.folder.sources
+            if source.relative not in self.failures
+        ]
+        outcomes += [Outcome(name, failure=reason) for name, reason in self.failures.items()]
+        outcomes.sort(key=lambda outcome: outcome.source)
+        note = self._words.note if self._words else ""
+        return Summary(self.out, outcomes, note, up_to_date=not (self.todo or self.stale or self.failures))
+
+    def _attempt(self, source: Source, work: Callable[[Worker], object]) -> str:
+        if not hasattr(self._mine, "worker"):
+            self._mine.worker = Worker()
+            self._workers.append(self._mine.worker)
+        try:
+            work(self._mine.worker)
+        except VideoError as error:
+            self._fail(source, str(error))
+            return str(error)
+        return ""
+
+    def _fail(self, source: Source, reason: str) -> None:
+        """Note a failure; what the store held of the video was of another file."""
+        self.failures[source.relative] = reason
+        pipeline.forget_video(self.store, source)
+        if self.strict:
+            raise RunError(reason)
+
+
+class Listener:
+    """Hears how a run goes; does nothing unless overridden."""
+
+    def planned(self, videos: int) -> None:
+        """So many videos have to be tracked."""
+
+    def frames(self, source: Source, done: int, expected: int) -> None:
+        """A video got so far."""
+
+    def finished(self, source: Source, failure: str) -> None:
+        """A video was tracked, or failed."""
+
+
+def label_folder(
+    videos: str | Path, out: str | Path, config: LabelConfig | None = None, workers: int = 0, strict: bool = False,
+    refit: bool = False, device: str = "auto", listener: Listener | None = None,
+) -> Summary:  # fmt: skip
+    """Label all videos at `videos` into the store `out`; go on where an earlier run stopped.
+
+    Args:
+        videos: A folder, searched recursively, or one video.
+        out: The label store; created if needed.
+        config: What decides the labels.
+        workers: Videos labeled side by side; 0: one a core.
+        strict: Stop at the first video that fails.
+        refit: Find the categories anew even if the store has some.
+        device: Where models run: auto, cpu, cuda or mps.
+        listener: Hears of progress.
+    """
+    listener = listener or Listener()
+    threads = ThreadPoolExecutor(workers or os.cpu_count() or 1)
+    with LabelRun(videos, out, config, strict, refit, device) as run:
+        try:
+            listener.planned(len(run.todo))
+            jobs = {threads.submit(run.track, source, listener.frames): source for source in run.todo}
+            for job in as_completed(jobs):
+                listener.finished(jobs[job], job.result())
+            run.fit()
+            for labeled in as_completed([threads.submit(run.label, source) for source in run.stale]):
+                labeled.result()
+            return run.close()
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Hold the store for this run alone; RunError if another run has it. A killed run's lock is gone with it."""
+    out.mkdir(parents=True, exist_ok=True)
+    handle = os.open(out, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"another run is writing to {out}. Wait for it, or choose another --out.") from None
+        yield
+    finally:
+        os.close(handle)
