@@ -14,13 +14,15 @@ import cv2
 import numpy as np
 
 LEAST_NOISE = 1.0  # grey levels; even a rendered video is rounded and compressed
+MOST_NOISE = 12.0  # a pixel that varies more, varies because objects pass
 ALIKE_LEVELS, ALIKE_NOISE = 6.0, 4.0  # two samples of a pixel show the same thing if they differ by less
 CERTAIN = 0.95  # a colour seen this often at a pixel leaves no doubt
 PASSING = 0.6  # nor does one seen this often, and first and last: something else passed by in between
-STATES = 4  # colours a pixel may show for a while; more are objects in passing
-CONTRAST_CAP = 60.0  # a step of this many grey levels is as bad as any larger one
-SEEN_OFTEN = 24.0  # grey levels of contrast that e times as many sightings outweigh, if first and last sample agree
-SEEN_OFTEN_STEP = 15.0  # the same where they differ: an object came or went for good, so counts say little
+STATES = 6  # colours a pixel may show for a while; more are objects in passing
+CONTRAST_NOISE = 10.0  # a step to the neighbours is bad up to 1; of 10 deviations, by two thirds
+SEEN_OFTEN = 0.4  # how much contrast e times as many sightings outweigh, if first and last sample agree
+SEEN_OFTEN_STEP = 0.25  # the same where they differ: an object came or went for good, so counts say little
+ISLAND_CONTRAST = 20.0  # grey levels by which a part of an object differs from the background around it
 LARGE = 0.05  # share of the picture from which on a region is background whatever surrounds it
 
 
@@ -36,15 +38,17 @@ def background_of(pictures: np.ndarray) -> Background:
     """The background of pictures (K, H, W, 3) uint8 taken by a camera that stands still."""
     picture = _median(pictures)
     deviations = np.stack([largest_difference(image, picture) for image in pictures])
-    noise = _noise(deviations, 0.5)
-    alike = np.clip(ALIKE_LEVELS + ALIKE_NOISE * noise, 0, 255).astype(np.uint8)
+    noise = _noise(deviations)
+    usual = float(np.median(noise))
+    alike = np.clip(ALIKE_LEVELS + ALIKE_NOISE * np.minimum(noise, 2 * usual), 0, 255).astype(np.uint8)
     same = deviations <= alike
     seen = same.mean(0)
     certain = (seen >= CERTAIN) | ((seen >= PASSING) & same[0] & same[-1])
     if certain.any() and not certain.all():
-        picture = _continue(picture, certain, pictures, alike)
+        picture = _continue(picture, certain, pictures, alike, usual)
         deviations = np.stack([largest_difference(image, picture) for image in pictures])
-        noise = _noise(deviations, 0.5)
+        noise = _noise(deviations)
+        noise = np.where(noise > alike / ALIKE_NOISE, usual, noise)
     return Background(picture, noise)
 
 
@@ -79,14 +83,20 @@ def _comparators(count: int) -> list[tuple[int, int]]:
     return pairs
 
 
-def _noise(deviations: np.ndarray, share: float) -> np.ndarray:
-    """How much each pixel varies while nothing covers it, (H, W) float32."""
-    rank = int(share * (len(deviations) - 1))
+def _noise(deviations: np.ndarray) -> np.ndarray:
+    """How much each pixel varies while nothing covers it, (H, W) float32, from (K, H, W) uint8.
+
+    The quarter of the samples that come closest to the background shows it even where objects are most of the time;
+    twice their deviation stands for the standard deviation of a pixel's largest channel.
+    """
+    rank = (len(deviations) - 1) // 4
     low = np.partition(deviations, rank, axis=0)[rank].astype(np.float32)
-    return np.maximum(cv2.blur(np.minimum(low, 12.0), (5, 5)), LEAST_NOISE)
+    return np.maximum(cv2.blur(np.minimum(2 * low, MOST_NOISE), (5, 5)), LEAST_NOISE)
 
 
-def _continue(picture: np.ndarray, certain: np.ndarray, pictures: np.ndarray, alike: np.ndarray) -> np.ndarray:
+def _continue(
+    picture: np.ndarray, certain: np.ndarray, pictures: np.ndarray, alike: np.ndarray, usual: float
+) -> np.ndarray:
     """Choose a colour for every doubtful pixel, from the certain ones inwards; (H, W, 3) uint8."""
     height, width = certain.shape
     rows, columns = np.nonzero(~certain)
@@ -118,13 +128,36 @@ def _continue(picture: np.ndarray, certain: np.ndarray, pictures: np.ndarray, al
         for dy, dx in shifts:
             there = known[y + dy, x + dx].astype(np.float32)
             apart = np.abs(candidates - result[y + dy, x + dx][:, None]).max(2)
-            cost += there[:, None] * np.minimum(apart, CONTRAST_CAP)
+            cost += there[:, None] * (1 - np.exp(-apart / (CONTRAST_NOISE * usual)))
             neighbours += there
         best = (cost / neighbours[:, None] + prior[chosen]).argmin(1)
         result[y, x] = candidates[np.arange(len(y)), best]
         known[y, x] = 1
         open_[y, x] = False
-    return np.clip(np.round(result[1:-1, 1:-1]), 0, 255).astype(np.uint8)
+    grown = np.clip(np.round(result[1:-1, 1:-1]), 0, 255).astype(np.uint8)
+    return _without_islands(grown, certain & (known[1:-1, 1:-1] == 0))
+
+
+def _without_islands(picture: np.ndarray, islands: np.ndarray) -> np.ndarray:
+    """Paint over regions that never changed, lie amid ones that did, and stand out: parts of an object always there."""
+    if not islands.any():
+        return picture
+    count, labels = cv2.connectedComponents(islands.astype(np.uint8), connectivity=8)
+    hidden = np.zeros(islands.shape, np.uint8)
+    for label in range(1, count):
+        rows, columns = np.nonzero(labels == label)
+        window = np.s_[max(rows.min() - 2, 0) : rows.max() + 3, max(columns.min() - 2, 0) : columns.max() + 3]
+        island = (labels[window] == label).astype(np.uint8)
+        around = (cv2.dilate(island, np.ones((3, 3), np.uint8)) > 0) & (island == 0) & ~islands[window]
+        rim = island.astype(bool) & (cv2.erode(island, np.ones((3, 3), np.uint8)) == 0)
+        if not around.any():
+            continue
+        colours = picture[window].astype(np.float32)
+        if np.abs(colours[rim].mean(0) - colours[around].mean(0)).max() > ISLAND_CONTRAST:
+            hidden[window] |= island
+    if not hidden.any():
+        return picture
+    return cv2.inpaint(picture, cv2.dilate(hidden, np.ones((3, 3), np.uint8)), 3, cv2.INPAINT_TELEA)
 
 
 def _trusted(certain: np.ndarray) -> np.ndarray:

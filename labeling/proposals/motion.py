@@ -12,7 +12,6 @@ from itertools import islice
 from pydantic import BaseModel, Field
 
 from labeling.proposals import FrameProposals
-from labeling.proposals.background import background_of
 from labeling.proposals.still import StillConfig, StillProposer
 from labeling.scan import Scan
 from labeling.video import Video
@@ -34,7 +33,7 @@ class MotionProposer:
         """Yield every frame of the shots in `scan`, in order, with its proposals."""
         frames = video.frames()
         for shot in scan:
-            proposer = StillProposer(background_of(shot.pictures), self.config.still)
+            proposer = StillProposer(shot.pictures, self.config.still)
             for frame, camera in zip(islice(frames, shot.stop - shot.start), shot.camera, strict=False):
                 cut = shot.cut and frame.index == shot.start
                 yield FrameProposals(frame, proposer.propose(frame.image), cut, camera)

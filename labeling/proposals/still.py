@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 
 from labeling.masks import Mask
 from labeling.proposals import Proposal
-from labeling.proposals.background import Background, largest_difference
+from labeling.proposals.background import background_of, largest_difference
+from labeling.proposals.shadows import find_shadows, shadow_pixels
 
 FAINT_LEVELS, FAINT_NOISE = 6.0, 3.0  # a pixel may belong to an object from here on: levels + so many deviations
 CLEAR_LEVELS, CLEAR_NOISE = 12.0, 6.0  # an object has pixels at least this different
@@ -34,17 +35,23 @@ class StillConfig(BaseModel, extra="forbid", frozen=True):
 class StillProposer:
     """Proposals of one still shot."""
 
-    def __init__(self, background: Background, config: StillConfig) -> None:
+    def __init__(self, pictures: np.ndarray, config: StillConfig) -> None:
+        """Learn the scene from sampled pictures (K, H, W, 3) uint8."""
+        background = background_of(pictures)
         self.background = background
         self.config = config
         self._behind = _luma_first(background.picture)
         self._faint = _levels(FAINT_LEVELS + FAINT_NOISE * background.noise)
         self._clear = _levels(CLEAR_LEVELS + CLEAR_NOISE * background.noise)
+        self._shadows = find_shadows(pictures, background, self._faint)
 
     def propose(self, image: np.ndarray) -> list[Proposal]:
         """The objects of one picture (H, W, 3) uint8."""
         difference = largest_difference(image, self.background.picture)
         faint = cv2.compare(difference, self._faint, cv2.CMP_GT)
+        if self._shadows is not None:
+            faint[shadow_pixels(image, self.background, self._shadows)] = 0
+            faint = cv2.morphologyEx(faint, cv2.MORPH_OPEN, BLOCK)
         faint = cv2.morphologyEx(faint, cv2.MORPH_CLOSE, BLOCK)
         count, labels, stats, _ = cv2.connectedComponentsWithStats(faint, connectivity=8, ltype=cv2.CV_16U)
         clear = np.bincount(labels[difference > self._clear], minlength=count)
