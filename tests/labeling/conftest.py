@@ -13,6 +13,7 @@ import zarr
 
 from labeling.folder import video_id
 from labeling.masks import Mask, encode_runs
+from labeling.observations import COLUMNS
 from labeling.palette import colour_of
 from labeling.store import SCHEMA, Store, write_array, write_tracks, write_vocabulary
 from labeling.tracks import UNASSIGNED, Tracks
@@ -95,6 +96,10 @@ def write_labels(root: zarr.Group, source: str, category: Sequence[int], masks: 
         "recipe": "labels", "dropped": [reason], "complete": True,
     })  # fmt: skip
     stage = root.create_group(f"stages/{video_id(source)}")
+    for name, (shape, kind) in COLUMNS.items():
+        write_array(stage, name, np.zeros((0, *shape), kind))
+    write_array(stage, "counts", np.zeros(0, np.uint32))
+    write_array(stage, "time", tracks.time)
     rng = np.random.default_rng(0)
     views = np.concatenate([np.eye(4)[kind] + 0.02 * rng.standard_normal((10, 4)) for kind in (0, 1)])
     write_array(stage, "embedding", views.astype(np.float32))
