@@ -16,6 +16,7 @@ CONFIRMED = 3  # sightings after which a target is trusted to be an object
 LOOKS_MEMORY = 0.1  # how fast the remembered looks follow the object
 AREA_MEMORY = 0.3
 RIGID_MEMORY = 0.2
+RIGID = 0.85  # share of a shape that stays from sighting to sighting, from which on it is not expected to grow
 LEAVING = 0.93  # share of its area below which something at the border is cut off by it
 INSIDE = 0.5  # share of an expected shape inside a blob from which on the object may be merged into it
 
@@ -35,6 +36,7 @@ class Target:
     broken: int = 0  # frames in a row in which it came in pieces
     merged: bool = False  # it was last found inside a blob that it shares
     leaving: bool = False  # the frame's border cut it off when it was last seen alone
+    whole: int = 0  # frames for which nobody need ask again whether it is several objects
     rigid: float = 0.7  # how much of its shape stays the same from sighting to sighting, 0 to 1
 
     @classmethod
@@ -101,13 +103,23 @@ class Target:
         fit = 1.0 - max(overlap, 0.6 * inside)
         return fit + 0.5 * min(distance / gate, 2.0) + unlike + 0.3 * growth + 0.02 * self.unseen
 
-    def far_cost(self, blob: Blob) -> float:
-        """How badly a blob fits as the place where a lost object turns up, beyond what its motion foretold."""
+    def become(self, template: Template, looks: np.ndarray, area: float, rigid: float, centre: np.ndarray) -> None:
+        """Take over the shape of a known kind, inside a blob at `centre`."""
+        self.template, self.looks, self.area, self.rigid = template, looks, area, rigid
+        self.motion.size = self.size
+        self.motion.update(centre, doubt=3.0, learn=False)
+        self.merged = True
+
+    def far_cost(self, blob: Blob, merged: bool = False) -> float:
+        """How badly a blob fits as the place where a lost object turns up, beyond what its motion foretold.
+
+        Only part of it may be seen where the blob is a piece of a `merged` one.
+        """
         distance = float(np.linalg.norm(blob.centre - self.motion.position))
         gate = 2.0 * self.size + 3 * self.motion.deviation
         unlike = 1.0 - float(self.looks @ blob.looks)
         growth = abs(float(np.log(blob.area / max(self.area, 1e-6))))
-        if distance > gate or unlike > 0.2 or growth > 0.7:
+        if distance > gate or unlike > (0.35 if merged else 0.2) or growth > (1.5 if merged else 0.7):
             return NEVER
         return distance / gate + 2 * unlike + growth
 

@@ -1,0 +1,238 @@
+"""What happens to the objects of a scene from one frame to the next?
+
+Matches blobs with targets, finds targets inside blobs that they share, begins new ones and gives up lost ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from labeling.embeddings import Embedder
+from labeling.masks import Mask, intersection
+from labeling.trackers import Observation
+from labeling.trackers.history import History
+from labeling.trackers.kinds import Kind, Kinds
+from labeling.trackers.splitting import Part, Placement, remainder, split
+from labeling.trackers.targets import INSIDE, NEVER, RIGID, Target
+from labeling.trackers.views import Blob, View, blob_of, joined
+
+VISIBLE = 0.12  # share of an object that must be seen beside the others for its place to count as measured
+BREAKING = 4  # frames for which an object may come in pieces before the pieces are taken for objects
+PIECE = 0.6  # share of a piece that lies inside the expected shape of the object it broke off
+OUTGROWN = 1.3  # growth in one frame that an object that keeps its shape does not do by itself
+REST = 0.4  # share of a known object's area from which on what is left over of a blob is an object too
+RECHECK = 5  # frames after which to ask again whether a blob is a heap of known things
+GUESSED = 0.2  # score of a place that was not measured
+TOGETHER = 0.8  # score of a place inside a merged blob, as a share of the blob's
+
+
+class Follower:
+    """Follows the objects of one scene from frame to frame."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        targets: list[Target],
+        kinds: Kinds,
+        born: int,
+        patience: int,
+        fill: int,
+        strictness: float,
+    ) -> None:
+        """Begin with `targets` already known and `born` track numbers given out."""
+        self.embedder = embedder
+        self.targets = targets
+        self.kinds = kinds
+        self.born = born
+        self.patience = patience
+        self.fill = fill
+        self.strictness = strictness
+        self.history = History(fill)
+
+    def step(self, view: View, predict: bool = True) -> None:
+        """Take in one frame; `predict` is false where the targets' state is already that of this frame."""
+        self.history.open(view)
+        for target in self.targets:
+            if predict:
+                target.motion.predict(view.camera)
+            target.unseen += 1
+            target.unmeasured += 1
+        blobs = list(view.blobs)
+        shapes = [target.expected(view) for target in self.targets]
+        owners = self._match(blobs, shapes, view)
+        self._match_lost(blobs, owners)
+        self._put_into_blobs(blobs, shapes, owners)
+        self._join_pieces(blobs, shapes, owners, view)
+        for blob, members in zip(blobs, owners, strict=True):
+            if not members:
+                self._begin(blob, view)
+            elif len(members) > 1 or self._outgrown(self.targets[members[0]], blob):
+                self._see_merged([self.targets[i] for i in members], blob, view)
+            else:
+                self._see_alone(self.targets[members[0]], blob, view)
+        self.targets = [target for target in self.targets if self._alive(target, view)]
+
+    def _alive(self, target: Target, view: View) -> bool:
+        (x, y), (height, width), margin = target.motion.position, view.shape, target.size
+        inside = -margin < x < width + margin and -margin < y < height + margin
+        return inside and target.unseen <= (self.patience if target.confirmed else 2)
+
+    def _match(self, blobs: list[Blob], shapes: list[Mask | None], view: View) -> list[list[int]]:
+        """For each blob the targets that are in it, at most one so far."""
+        owners: list[list[int]] = [[] for _ in blobs]
+        places = [target.place(view) for target in self.targets]
+        known = zip(self.targets, shapes, places, strict=True)
+        cost = np.array([[target.cost(shape, place, blob) for blob in blobs] for target, shape, place in known])
+        for i, j in _assign(cost, self.strictness):
+            owners[j].append(i)
+        return owners
+
+    def _match_lost(self, blobs: list[Blob], owners: list[list[int]]) -> None:
+        """Look for targets without a blob farther away, among the blobs without a target."""
+        found = {i for members in owners for i in members}
+        lost = [i for i in range(len(self.targets)) if i not in found]
+        free = [j for j, members in enumerate(owners) if not members]
+        cost = np.array([[self.targets[i].far_cost(blobs[j]) for j in free] for i in lost])
+        for i, j in _assign(cost, NEVER):
+            owners[free[j]].append(lost[i])
+
+    def _put_into_blobs(self, blobs: list[Blob], shapes: list[Mask | None], owners: list[list[int]]) -> None:
+        """Put targets that have no blob of their own into the blob that covers the place where they should be."""
+        found = {i for members in owners for i in members}
+        for i, (target, shape) in enumerate(zip(self.targets, shapes, strict=True)):
+            if i in found or shape is None or not (target.confirmed or target.merged):
+                continue
+            area = max(shape.area, 1e-6)
+            covered = [intersection(shape, b.mask) / area if m else 0.0 for b, m in zip(blobs, owners, strict=True)]
+            if covered and max(covered) >= INSIDE:
+                owners[int(np.argmax(covered))].append(i)
+
+    def _join_pieces(self, blobs: list[Blob], shapes: list[Mask | None], owners: list[list[int]], view: View) -> None:
+        """Give blobs without a target to the target whose expected shape they are a piece of."""
+        for j in range(len(blobs) - 1, -1, -1):
+            if owners[j]:
+                continue
+            for k, members in enumerate(owners):
+                if len(members) != 1 or (shape := shapes[members[0]]) is None:
+                    continue
+                target = self.targets[members[0]]
+                if not target.confirmed or target.broken >= BREAKING:
+                    continue
+                inside = intersection(shape, blobs[j].mask) / max(blobs[j].area, 1e-6)
+                if inside > PIECE and blobs[j].area + blobs[k].area < 1.3 * target.area:
+                    blobs[k] = joined(blobs[k], blobs[j], view.image, self.embedder)
+                    del blobs[j], owners[j]
+                    break
+
+    def _see_alone(self, target: Target, blob: Blob, view: View) -> None:
+        """A target has a blob for itself, unless the blob turns out to be a heap of known things."""
+        target.whole -= 1
+        if target.whole < 0 and not (target.confirmed and target.rigid >= RIGID):
+            parts = self.kinds.explain(blob.mask, view.image)
+            if parts:
+                self._see_heap(target, parts, blob, view)
+                return
+            target.whole = RECHECK
+        target.see(blob, view)
+        self.kinds.learn(target)
+        self._found(view, target, blob.mask, blob.score, blob.looks)
+
+    def _see_heap(self, target: Target, parts: list[tuple[Kind, Placement]], blob: Blob, view: View) -> None:
+        """What was taken for one object is several of known kinds: it goes on as the one that is nearest to it."""
+        distances = [float(np.linalg.norm(placement.centre - target.motion.position)) for _, placement in parts]
+        own = int(np.argmin(distances))
+        for index, (kind, placement) in enumerate(parts):
+            if index == own:
+                target.become(kind.template, kind.looks, kind.area, kind.rigid, placement.centre)
+                mask = target.expected(view)
+                if mask is not None:
+                    self._found(view, target, mask, blob.score * TOGETHER, None)
+            else:
+                self._begin_part(kind, placement, blob, view)
+
+    def _see_merged(self, targets: list[Target], blob: Blob, view: View) -> None:
+        """Find each of several targets inside the blob that they share."""
+        parts = [Part(t.template, t.place(view), t.motion.deviation) for t in targets]
+        placements, _ = split(blob.mask, parts, view.image)
+        shapes = []
+        for target, placement in zip(targets, placements, strict=True):
+            target.unseen = 0
+            target.merged = True
+            measured = placement.alone >= VISIBLE
+            if measured:
+                target.motion.update(placement.centre, doubt=2.0 / max(placement.alone, 0.3), learn=False)
+            centre = placement.centre if measured else target.place(view)
+            mask = target.template.mask(centre, *view.shape)
+            if mask is None:
+                continue
+            shapes.append(mask)
+            if measured:
+                self._found(view, target, mask, blob.score * TOGETHER, None)
+            elif target.unmeasured <= self.fill:
+                self._record(view, target, mask, GUESSED, None)
+        if all(target.rigid >= RIGID for target in targets):
+            rest = remainder(blob.mask, shapes, REST * min(target.area for target in targets))
+            if rest is not None:
+                self._begin(blob_of(rest, blob.score, view.image, self.embedder), view, merged=True)
+
+    def _outgrown(self, target: Target, blob: Blob) -> bool:
+        """Is a blob so much larger than a target that keeps its shape that something else must be in it?"""
+        return target.confirmed and target.rigid >= RIGID and blob.area > OUTGROWN * target.area
+
+    def _begin(self, blob: Blob, view: View, merged: bool = False) -> None:
+        """A blob that belongs to nobody is a new object, or several of known kinds, or one that was lost."""
+        parts = self.kinds.explain(blob.mask, view.image)
+        for kind, placement in parts:
+            self._begin_part(kind, placement, blob, view)
+        if parts:
+            return
+        target = self._recall(blob, merged)
+        if target is None:
+            target = Target.begin(-1, blob, view.image)
+            self.targets.append(target)
+        else:
+            target.motion.update(blob.centre, doubt=3.0 if merged else 1.0, learn=False)
+        target.merged = merged
+        self._found(view, target, blob.mask, blob.score * (TOGETHER if merged else 1), None if merged else blob.looks)
+
+    def _begin_part(self, kind: Kind, placement: Placement, blob: Blob, view: View) -> None:
+        """A new object, or a lost one, of a known kind inside a blob."""
+        mask = kind.template.mask(placement.centre, *view.shape)
+        if mask is None:
+            return
+        alike = Blob(mask, blob.score, placement.centre, kind.area, kind.looks)
+        target = self._recall(alike, True)
+        if target is None:
+            target = Target.begin(-1, alike, view.image)
+            self.targets.append(target)
+        target.become(kind.template, kind.looks, kind.area, kind.rigid, placement.centre)
+        self._found(view, target, mask, blob.score * TOGETHER, None)
+
+    def _recall(self, blob: Blob, merged: bool) -> Target | None:
+        """The lost target that a blob without owner is most likely to be."""
+        lost = [target for target in self.targets if target.unmeasured > 0 and target.confirmed]
+        costs = [target.far_cost(blob, merged) for target in lost]
+        return lost[int(np.argmin(costs))] if costs and min(costs) < NEVER else None
+
+    def _found(self, view: View, target: Target, mask: Mask, score: float, looks: np.ndarray | None) -> None:
+        """A target's place was measured."""
+        if target.confirmed and target.number >= 0:
+            self.history.fill_gap(target.number, target.template, target.motion.position)
+        target.sightings += 1
+        target.unseen = target.unmeasured = 0
+        self._record(view, target, mask, score, looks)
+
+    def _record(self, view: View, target: Target, mask: Mask, score: float, looks: np.ndarray | None) -> None:
+        if target.number < 0:
+            target.number, self.born = self.born, self.born + 1
+        seen = Observation(view.index, target.number, mask, score, 0.0, looks)
+        self.history.add(seen, target.motion, measured=target.unmeasured == 0)
+
+
+def _assign(cost: np.ndarray, limit: float) -> list[tuple[int, int]]:
+    """Pairs of the cheapest assignment that cost less than `limit`."""
+    if not cost.size:
+        return []
+    rows, columns = linear_sum_assignment(np.minimum(cost, limit))
+    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if cost[i, j] < limit]
