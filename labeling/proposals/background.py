@@ -17,7 +17,7 @@ LEAST_NOISE = 1.0  # grey levels; even a rendered video is rounded and compresse
 MOST_NOISE = 12.0  # a pixel that varies more, varies because objects pass
 ALIKE_LEVELS, ALIKE_NOISE = 6.0, 4.0  # two samples of a pixel show the same thing if they differ by less
 CERTAIN = 0.95  # a colour seen this often at a pixel leaves no doubt
-PASSING = 0.6  # nor does one seen this often, and first and last: something else passed by in between
+PASSING = 0.75  # nor does one seen this often, and first and last: something else passed by in between
 STATES = 6  # colours a pixel may show for a while; more are objects in passing
 CONTRAST_NOISE = 10.0  # a step to the neighbours is bad up to 1; of 10 deviations, by two thirds
 SEEN_OFTEN = 0.4  # how much contrast e times as many sightings outweigh, if first and last sample agree
@@ -162,7 +162,7 @@ def _without_islands(picture: np.ndarray, islands: np.ndarray) -> np.ndarray:
 
 def _trusted(certain: np.ndarray) -> np.ndarray:
     """The certain pixels that surely show background: those in large regions or in ones that reach the border."""
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(certain.astype(np.uint8), connectivity=4)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(certain.astype(np.uint8), connectivity=4)
     trusted = stats[:, cv2.CC_STAT_AREA] >= LARGE * certain.size
     trusted[np.unique(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]))] = True
     trusted[0] = False

@@ -12,16 +12,19 @@ from pydantic import BaseModel, Field
 
 from labeling.masks import Mask
 from labeling.proposals import Proposal
-from labeling.proposals.background import background_of, largest_difference
+from labeling.proposals.attached import without_attached
+from labeling.proposals.background import Background, background_of, largest_difference
 from labeling.proposals.shadows import find_shadows, shadow_pixels
 
 FAINT_LEVELS, FAINT_NOISE = 6.0, 3.0  # a pixel may belong to an object from here on: levels + so many deviations
 CLEAR_LEVELS, CLEAR_NOISE = 12.0, 6.0  # an object has pixels at least this different
 RING = 2  # pixels around a piece in which its soft edge may end
 CHROMA = 0.05  # weight of colour against brightness at edges: video stores colour at half the resolution
-SOFT = 0.5  # an object whose pixels this close to its edge are mostly covered less than this fades out, as a blob
+SOFT = 0.3  # an object whose pixels this close to its edge are mostly covered less than this fades out, as a blob
 RINGS = 0.06  # compression draws rings of this strength around a strong contrast
 NEARBY = np.ones((9, 9), np.uint8)  # as far as this
+ATTACHED_PICTURES = 24  # enough to see what touches what all the time
+CLOSING = 240  # gaps of so small a part of the height are closed
 BLOCK = np.ones((3, 3), np.uint8)
 
 
@@ -30,6 +33,7 @@ class StillConfig(BaseModel, extra="forbid", frozen=True):
 
     keep_static: bool = Field(default=False, description="Also propose compact things that never move.")
     min_area: float = Field(default=6.0, gt=0, description="Smaller pieces, in pixels, are taken for noise.")
+    min_share: float = Field(default=2e-4, ge=0, lt=1, description="The same, as a share of the picture's pixels.")
 
 
 class StillProposer:
@@ -37,33 +41,44 @@ class StillProposer:
 
     def __init__(self, pictures: np.ndarray, config: StillConfig) -> None:
         """Learn the scene from sampled pictures (K, H, W, 3) uint8."""
-        background = background_of(pictures)
-        self.background = background
         self.config = config
+        self._closing = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * (pictures.shape[1] // CLOSING) + 3,) * 2)
+        self._set(background_of(pictures))
+        self._shadows = find_shadows(pictures, self.background, self._faint)
+        chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, ATTACHED_PICTURES).astype(int))]
+        fronts = [_largest(self._front(image)[0]) for image in chosen]
+        self._set(without_attached(self.background, fronts, self._shadows))
+
+    def _set(self, background: Background) -> None:
+        self.background = background
         self._behind = _luma_first(background.picture)
         self._faint = _levels(FAINT_LEVELS + FAINT_NOISE * background.noise)
         self._clear = _levels(CLEAR_LEVELS + CLEAR_NOISE * background.noise)
-        self._shadows = find_shadows(pictures, background, self._faint)
 
     def propose(self, image: np.ndarray) -> list[Proposal]:
         """The objects of one picture (H, W, 3) uint8."""
-        difference = largest_difference(image, self.background.picture)
-        faint = cv2.compare(difference, self._faint, cv2.CMP_GT)
-        if self._shadows is not None:
-            faint[shadow_pixels(image, self.background, self._shadows)] = 0
-            faint = cv2.morphologyEx(faint, cv2.MORPH_OPEN, BLOCK)
-        faint = cv2.morphologyEx(faint, cv2.MORPH_CLOSE, BLOCK)
-        count, labels, stats, _ = cv2.connectedComponentsWithStats(faint, connectivity=8, ltype=cv2.CV_16U)
+        front, difference = self._front(image)
+        count, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8, ltype=cv2.CV_16U)
         clear = np.bincount(labels[difference > self._clear], minlength=count)
+        least = max(self.config.min_area, self.config.min_share * labels.size)
         picture = _luma_first(image)
         proposals = []
         for label in range(1, count):
-            if clear[label] < 1 or stats[label, cv2.CC_STAT_AREA] < self.config.min_area:
+            if clear[label] < 1 or stats[label, cv2.CC_STAT_AREA] < least:
                 continue
             mask = self._matte(picture, difference, labels, label, stats[label])
             if mask is not None:
                 proposals.append(Proposal(mask, 1.0))
         return proposals
+
+    def _front(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What is not background, (H, W) uint8 0 or 255, and by how much each pixel differs from it."""
+        difference = largest_difference(image, self.background.picture)
+        front = cv2.compare(difference, self._faint, cv2.CMP_GT)
+        if self._shadows is not None:
+            front[shadow_pixels(image, self.background, self._shadows)] = 0
+            front = cv2.morphologyEx(front, cv2.MORPH_OPEN, BLOCK)
+        return cv2.morphologyEx(front, cv2.MORPH_CLOSE, self._closing), difference
 
     def _matte(
         self, picture: np.ndarray, difference: np.ndarray, labels: np.ndarray, label: int, stats: np.ndarray
@@ -113,6 +128,15 @@ def _uphill(height: np.ndarray, rounds: int = 5) -> np.ndarray:
     for _ in range(rounds):
         step = step[step]
     return step
+
+
+def _largest(front: np.ndarray, share: float = 0.2) -> np.ndarray:
+    """A mask (H, W) uint8 without the pieces that are small against its largest."""
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8)
+    area = stats[:, cv2.CC_STAT_AREA]
+    keep = area >= share * area[1:].max(initial=0)
+    keep[0] = False
+    return keep[labels].astype(np.uint8)
 
 
 def _luma_first(image: np.ndarray) -> np.ndarray:

@@ -1,0 +1,80 @@
+"""Which parts of a still scene belong to what moves?
+
+A robot's foot or a joint never moves, yet it is part of the robot. Looks in the background for compact things that
+stand out from their surroundings and that something moving touches on all pictures, and takes them out of the
+background, so that they are proposed together with what moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+
+from labeling.proposals.background import Background, largest_difference
+from labeling.proposals.shadows import Shadows, shadow_pixels
+
+SMALL_SIDE = 112  # the surroundings are estimated on a picture of this size
+SURROUNDINGS = 3  # as the median of a window of one third of it
+STAND_OUT_LEVELS, STAND_OUT_NOISE = 10.0, 4.0  # difference to the surroundings
+TOUCHED = 0.97  # share of the pictures on which something that moves touches one and the same place of a part
+REACH = 2  # pixels of gap that count as touching, beyond a part's own radius: a joint turns
+LARGEST = 0.5  # a part is at most this large against what moves
+WIDEST = 0.5  # and extend over this share of the picture
+
+
+def without_attached(background: Background, fronts: Sequence[np.ndarray], shadows: Shadows | None) -> Background:
+    """The background with the unmoving parts of moving things replaced by their surroundings.
+
+    Args:
+        background: The scene without what moves.
+        fronts: What moves, (H, W) uint8 masks of some sampled pictures.
+        shadows: The shadows of the shot, which stand out but are no parts.
+    """
+    moving = [(front > 0).astype(np.uint8) for front in fronts if front.any()]
+    if len(moving) < 2:
+        return background
+    surroundings = _surroundings(background.picture)
+    threshold = STAND_OUT_LEVELS + STAND_OUT_NOISE * background.noise
+    stands_out = (largest_difference(background.picture, surroundings) > threshold).astype(np.uint8)
+    if shadows is not None:
+        stands_out[shadow_pixels(background.picture, Background(surroundings, background.noise), shadows)] = 0
+    parts = _parts(stands_out, moving)
+    if not parts.any():
+        return background
+    parts = cv2.dilate(parts, np.ones((3, 3), np.uint8)) > 0
+    return Background(np.where(parts[:, :, None], surroundings, background.picture), background.noise)
+
+
+def _surroundings(picture: np.ndarray) -> np.ndarray:
+    """A picture (H, W, 3) uint8 without anything small in it."""
+    height, width = picture.shape[:2]
+    scale = min(1.0, SMALL_SIDE / max(height, width))
+    small = cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    window = max(small.shape[:2]) // SURROUNDINGS | 1
+    return cv2.resize(cv2.medianBlur(small, window), (width, height), interpolation=cv2.INTER_LINEAR)
+
+
+def _parts(stands_out: np.ndarray, moving: Sequence[np.ndarray]) -> np.ndarray:
+    """The compact pieces of `stands_out` that something in each of `moving` touches; all (H, W) uint8, 0 or 1."""
+    thickness = np.median([cv2.distanceTransform(front, cv2.DIST_L2, 3).max() for front in moving])
+    radius = max(1, int(thickness / 3))  # lines on the floor are thinner than what stands on it
+    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
+    opened = cv2.morphologyEx(stands_out, cv2.MORPH_OPEN, disc)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(opened, connectivity=8)
+    area = np.median([cv2.countNonZero(front) for front in moving])
+    height, width = stands_out.shape
+    extent = np.maximum(stats[:, cv2.CC_STAT_WIDTH] / width, stats[:, cv2.CC_STAT_HEIGHT] / height)
+    candidates = (stats[:, cv2.CC_STAT_AREA] <= LARGEST * area) & (extent <= WIDEST)
+    parts = np.zeros_like(stands_out)
+    distances = [cv2.distanceTransform(1 - front, cv2.DIST_L2, 3) for front in moving]
+    for label in np.flatnonzero(candidates[1:]) + 1:
+        x, y, w, h = stats[label, :4]
+        window = np.s_[y : y + h, x : x + w]
+        part = (labels[window] == label).astype(np.uint8)
+        inner = cv2.distanceTransform(cv2.copyMakeBorder(part, 1, 1, 1, 1, cv2.BORDER_CONSTANT), cv2.DIST_L2, 3).max()
+        touched = np.mean([distance[window] <= REACH + inner for distance in distances], axis=0)
+        if touched[part > 0].max() >= TOUCHED:
+            parts[window] |= part
+    return parts
