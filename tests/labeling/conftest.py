@@ -39,7 +39,7 @@ def picture(frame: int) -> np.ndarray:
     return image
 
 
-def write_video(path: Path, times: Sequence[float] | None = None) -> None:
+def encode_video(path: Path, times: Sequence[float] | None = None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     times = times or [frame / RATE for frame in range(FRAMES)]
     with av.open(str(path), "w") as container:
@@ -119,7 +119,7 @@ def make_store(tmp_path: Path) -> Callable[..., Store]:
         for source in sources or ("squares.mp4",):
             write_labels(root, source, category, masks, shrink)
             if videos:
-                write_video(tmp_path / "videos" / source)
+                encode_video(tmp_path / "videos" / source)
         stages = [np.asarray(group["embedding"]) for _, group in root["stages"].groups()]
         write_vocabulary(root, discover(np.concatenate(stages), VocabularyConfig()), "vocabulary")
         table = [
@@ -133,3 +133,9 @@ def make_store(tmp_path: Path) -> Callable[..., Store]:
         return Store(tmp_path / "labels.zarr")
 
     return make
+
+
+@pytest.fixture
+def write_video() -> Callable[..., None]:
+    """Write the video of the squares to a path, with frames at given times."""
+    return encode_video
