@@ -18,11 +18,14 @@ from labeling.trackers.targets import INSIDE, NEVER, RIGID, Target
 from labeling.trackers.views import Blob, View, blob_of, joined
 
 VISIBLE = 0.12  # share of an object that must be seen beside the others for its place to count as measured
+SURE = 0.6  # the same for an object that was only near the blob
+NEAR = 0.5  # distance, in sizes, from a blob within which an object without a blob may be in it
 BREAKING = 4  # frames for which an object may come in pieces before the pieces are taken for objects
 PIECE = 0.6  # share of a piece that lies inside the expected shape of the object it broke off
 OUTGROWN = 1.3  # growth in one frame that an object that keeps its shape does not do by itself
 REST = 0.4  # share of a known object's area from which on what is left over of a blob is an object too
 RECHECK = 5  # frames after which to ask again whether a blob is a heap of known things
+LARGER, OTHER_COLOUR = 1.5, 25.0  # times the area and Lab units: from there on colour tells two objects apart
 GUESSED = 0.2  # score of a place that was not measured
 TOGETHER = 0.8  # score of a place inside a merged blob, as a share of the blob's
 
@@ -62,13 +65,13 @@ class Follower:
         shapes = [target.expected(view) for target in self.targets]
         owners = self._match(blobs, shapes, view)
         self._match_lost(blobs, owners)
-        self._put_into_blobs(blobs, shapes, owners)
+        doubtful = {id(self.targets[i]) for i in self._put_into_blobs(blobs, shapes, owners)}
         self._join_pieces(blobs, shapes, owners, view)
         for blob, members in zip(blobs, owners, strict=True):
             if not members:
                 self._begin(blob, view)
             elif len(members) > 1 or self._outgrown(self.targets[members[0]], blob):
-                self._see_merged([self.targets[i] for i in members], blob, view)
+                self._see_merged([self.targets[i] for i in members], blob, view, doubtful)
             else:
                 self._see_alone(self.targets[members[0]], blob, view)
         self.targets = [target for target in self.targets if self._alive(target, view)]
@@ -97,16 +100,28 @@ class Follower:
         for i, j in _assign(cost, NEVER):
             owners[free[j]].append(lost[i])
 
-    def _put_into_blobs(self, blobs: list[Blob], shapes: list[Mask | None], owners: list[list[int]]) -> None:
-        """Put targets that have no blob of their own into the blob that covers the place where they should be."""
+    def _put_into_blobs(self, blobs: list[Blob], shapes: list[Mask | None], owners: list[list[int]]) -> set[int]:
+        """Put targets that have no blob of their own into the blob that covers the place where they should be.
+
+        Returns those that are only near a blob: whether they are in it remains to be seen.
+        """
         found = {i for members in owners for i in members}
+        doubtful = set()
         for i, (target, shape) in enumerate(zip(self.targets, shapes, strict=True)):
             if i in found or shape is None or not (target.confirmed or target.merged):
                 continue
             area = max(shape.area, 1e-6)
             covered = [intersection(shape, b.mask) / area if m else 0.0 for b, m in zip(blobs, owners, strict=True)]
-            if covered and max(covered) >= INSIDE:
-                owners[int(np.argmax(covered))].append(i)
+            best = int(np.argmax(covered)) if covered else -1
+            if covered and covered[best] < INSIDE:
+                gaps = [_gap(shape, b.mask) if m else NEVER for b, m in zip(blobs, owners, strict=True)]
+                best = int(np.argmax(covered) if max(covered) > 0 else np.argmin(gaps))
+                if gaps[best] > NEAR * target.size or blobs[best].area < 0.8 * target.area:
+                    continue
+                doubtful.add(i)
+            if covered:
+                owners[best].append(i)
+        return doubtful
 
     def _join_pieces(self, blobs: list[Blob], shapes: list[Mask | None], owners: list[list[int]], view: View) -> None:
         """Give blobs without a target to the target whose expected shape they are a piece of."""
@@ -151,14 +166,29 @@ class Follower:
             else:
                 self._begin_part(kind, placement, blob, view)
 
-    def _see_merged(self, targets: list[Target], blob: Blob, view: View) -> None:
-        """Find each of several targets inside the blob that they share."""
-        parts = [Part(t.template, t.place(view), t.motion.deviation) for t in targets]
+    def _see_merged(self, targets: list[Target], blob: Blob, view: View, doubtful: set[int]) -> None:
+        """Find each of several targets inside the blob that they share; `doubtful` ones may not be there at all."""
+        flexible = _flexible(targets)
+        parts = [Part(t.template, t.place(view), t.motion.deviation, t is flexible) for t in targets]
         placements, _ = split(blob.mask, parts, view.image)
+        absent = [id(t) in doubtful and p.alone < SURE for t, p in zip(targets, placements, strict=True)]
+        if any(absent):
+            there = [target for target, away in zip(targets, absent, strict=True) if not away]
+            if len(there) == 1 and not self._outgrown(there[0], blob):
+                self._see_alone(there[0], blob, view)
+            else:
+                self._see_merged(there, blob, view, set())
+            return
         shapes = []
         for target, placement in zip(targets, placements, strict=True):
             target.unseen = 0
             target.merged = True
+            if placement.mask is not None:
+                shown = blob_of(placement.mask, blob.score * TOGETHER, view.image, self.embedder)
+                target.see(shown, view)
+                self._found(view, target, shown.mask, shown.score, None)
+                shapes.append(shown.mask)
+                continue
             measured = placement.alone >= VISIBLE
             if measured:
                 target.motion.update(placement.centre, doubt=2.0 / max(placement.alone, 0.3), learn=False)
@@ -228,6 +258,24 @@ class Follower:
             target.number, self.born = self.born, self.born + 1
         seen = Observation(view.index, target.number, mask, score, 0.0, looks)
         self.history.add(seen, target.motion, measured=target.unmeasured == 0)
+
+
+def _gap(first: Mask, second: Mask) -> float:
+    """Distance in pixels between the rectangles around two masks."""
+    (ax1, ay1, ax2, ay2), (bx1, by1, bx2, by2) = first.bounds, second.bounds
+    return float(np.hypot(max(bx1 - ax2, ax1 - bx2, 0), max(by1 - ay2, ay1 - by2, 0)))
+
+
+def _flexible(targets: list[Target]) -> Target | None:
+    """The one target that is much larger than the others and differs from them in colour, so that it may turn."""
+    *others, largest = sorted(targets, key=lambda target: target.area)
+    if all(
+        largest.area > LARGER * other.area
+        and np.linalg.norm(largest.template.colour - other.template.colour) > OTHER_COLOUR
+        for other in others
+    ):
+        return largest if others else None
+    return None
 
 
 def _assign(cost: np.ndarray, limit: float) -> list[tuple[int, int]]:

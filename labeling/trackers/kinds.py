@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from labeling.masks import Mask
-from labeling.trackers.splitting import COLOUR_SPREAD, Part, Placement, Template, split
+from labeling.trackers.splitting import Part, Placement, Template, colour_fit, split
 from labeling.trackers.targets import RIGID, Target
 
 LEARNED = 5  # sightings after which a shape is worth remembering
@@ -81,7 +81,7 @@ def _gather(component: Mask, kinds: list[Kind], image: np.ndarray) -> list[tuple
     known = np.zeros_like(target)
     known[max(0, -window[1]) : height - window[1], max(0, -window[0]) : width - window[0]] = 1
     lab = cv2.cvtColor(np.ascontiguousarray(image[y1:y2, x1:x2]), cv2.COLOR_RGB2LAB).astype(np.float32)
-    fits = [np.pad(_colour_fit(lab, kind.colour), margin, constant_values=1) for kind in kinds]
+    fits = [np.pad(colour_fit(lab, kind.colour), margin, constant_values=1) for kind in kinds]
     fits = [np.where(target < 0.5, 1, fit).astype(np.float32) for fit in fits]
     # A part's outline lies on the blob's outline: without this weight any place inside would be as good.
     weight = known * (1 + 2 * (target - cv2.erode(target, np.ones((3, 3), np.uint8))))
@@ -108,8 +108,3 @@ def _gather(component: Mask, kinds: list[Kind], image: np.ndarray) -> list[tuple
         explained = np.maximum(explained, kinds[index].template.placed(centre, window) * fits[index])
         found.append((kinds[index], centre))
     return found
-
-
-def _colour_fit(lab: np.ndarray, colour: np.ndarray) -> np.ndarray:
-    """How near each pixel's Lab colour is to a kind's, 0 to 1."""
-    return np.exp(-((lab - colour.astype(np.float32)) ** 2).sum(-1) / (2 * (3 * COLOUR_SPREAD) ** 2))

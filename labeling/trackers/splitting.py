@@ -19,7 +19,7 @@ WORKING_SIZE = 96  # pixels: larger blobs are split at a smaller scale; a part's
 SWEEPS = 3  # rounds in which each part is shifted while the others rest
 COVERAGE_NOISE = 0.1  # variance of a component's coverage that the shapes need not explain
 TAIL = 3.0  # degrees of freedom, so to say, of where an object may be around its expected place
-COLOUR_SPREAD = 15.0  # Lab units within which colours count as the same
+COLOUR_SPREAD = 30.0  # Lab units within which colours count as the same
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ class Part:
     template: Template
     expected: np.ndarray  # (2,) where its centre should be
     deviation: float  # pixels: how far it may well be from there
+    flexible: bool = False  # it turns or bends: it is what the others leave of the component, told by its colour
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class Placement:
 
     centre: np.ndarray  # (2,)
     alone: float  # share of its shape that no other part covers and the component confirms
+    mask: Mask | None = None  # of a flexible part: what is left for it
 
 
 def remainder(component: Mask, shapes: Sequence[Mask], least_area: float) -> Mask | None:
@@ -161,32 +163,50 @@ def split(component: Mask, parts: Sequence[Part], image: np.ndarray) -> tuple[li
     deviations = [max(part.deviation * factor, 0.3) for part in parts]
     window = (0, 0, *size)
     centres = [point.copy() for point in expected]
-    drawn = [template.placed(centre, window) for template, centre in zip(templates, centres, strict=True)]
+    drawn = [
+        target if part.flexible else template.placed(centre, window)
+        for part, template, centre in zip(parts, templates, centres, strict=True)
+    ]
     for _ in range(SWEEPS):
         moved = 0.0
         for i, template in enumerate(templates):
-            others = _explained(
-                [drawn[j] for j in range(len(parts)) if j != i],
-                [affinity[j] for j in range(len(parts)) if j != i],
-                target,
-            )
+            if parts[i].flexible:
+                continue
+            others = _explained(drawn, affinity, i)
             gain = ((target - np.maximum(others, affinity[i])) ** 2 - (target - others) ** 2) * known
-            centre = _best_shift(gain, template, centres[i], expected[i], deviations[i])
+            centre = _best_shift(gain, template, expected[i], deviations[i])
             moved = max(moved, float(np.abs(centre - centres[i]).max()))
             centres[i], drawn[i] = centre, template.placed(centre, window)
         if moved < 0.1:
             break
+    found = [centre / scale + (x1, y1) for centre in centres]
     placements = []
-    for i, shape in enumerate(drawn):
-        rest = _explained(
-            [drawn[j] for j in range(len(parts)) if j != i], [affinity[j] for j in range(len(parts)) if j != i], target
-        )
-        alone = float(
-            (np.clip(shape * affinity[i] - rest, 0, 1) * target * known).sum() / max(float((shape * known).sum()), 1e-6)
-        )
-        placements.append(Placement(centres[i] / scale + (x1, y1), alone))
-    error = float((np.abs(target - _explained(drawn, affinity, target)) * known).sum() / max(float(target.sum()), 1e-6))
+    for i, (part, shape) in enumerate(zip(parts, drawn, strict=True)):
+        shown = np.clip(shape * affinity[i] - _explained(drawn, affinity, i), 0, 1) * target * known
+        alone = float(shown.sum()) / max(float((shape * known).sum()), 1e-6)
+        mask = _left_over(component, parts, found, i, image) if part.flexible else None
+        placements.append(Placement(found[i], alone, mask))
+    error = float((np.abs(target - _explained(drawn, affinity)) * known).sum()) / max(float(target.sum()), 1e-6)
     return placements, error
+
+
+def _left_over(component: Mask, parts: Sequence[Part], centres: list[np.ndarray], own: int, image: np.ndarray) -> Mask:
+    """The component without the pixels that the other parts cover and whose colour is theirs."""
+    left = component.coverage.astype(np.float32)
+    for i, part in enumerate(parts):
+        shape = part.template.mask(centres[i], *image.shape[:2])
+        if i == own or shape is None:
+            continue
+        x1, y1, x2, y2 = shape.bounds
+        bounds = component.bounds
+        x1, y1, x2, y2 = max(x1, bounds[0]), max(y1, bounds[1]), min(x2, bounds[2]), min(y2, bounds[3])
+        if x1 >= x2 or y1 >= y2:
+            continue
+        lab = cv2.cvtColor(np.ascontiguousarray(image[y1:y2, x1:x2]), cv2.COLOR_RGB2LAB).astype(np.float32)
+        mine, other = (colour_fit(lab, p.template.colour) + 0.02 for p in (parts[own], part))
+        taken = shape.coverage[y1 - shape.y : y2 - shape.y, x1 - shape.x : x2 - shape.x] / 255.0
+        left[y1 - bounds[1] : y2 - bounds[1], x1 - bounds[0] : x2 - bounds[0]] *= 1 - taken * (other > mine)
+    return Mask.cut(np.round(left).astype(np.uint8), component.x, component.y) or component
 
 
 def _scene(
@@ -210,22 +230,25 @@ def _scene(
 
 def _affinity(lab: np.ndarray, colours: list[np.ndarray], target: np.ndarray) -> list[np.ndarray]:
     """How well each part's colour fits each pixel compared with the best part, 0 to 1; 1 outside the component."""
-    fits = [
-        np.exp(-((lab - colour.astype(np.float32)) ** 2).sum(-1) / (2 * (3 * COLOUR_SPREAD) ** 2)) for colour in colours
-    ]
-    best = np.maximum.reduce(fits) + 0.02
-    return [np.where(target < 0.3, 1, (fit + 0.02) / best).astype(np.float32) for fit in fits]
+    fits = [colour_fit(lab, colour) + 0.02 for colour in colours]
+    best = np.maximum.reduce(fits)
+    outside = target < 0.3
+    return [np.where(outside, np.float32(1), fit / best) for fit in fits]
 
 
-def _explained(drawn: list[np.ndarray], affinity: list[np.ndarray], target: np.ndarray) -> np.ndarray:
-    if not drawn:
-        return np.zeros_like(target)
-    return np.maximum.reduce([shape * fit for shape, fit in zip(drawn, affinity, strict=True)])
+def colour_fit(lab: np.ndarray, colour: np.ndarray) -> np.ndarray:
+    """How near Lab pixels (h, w, 3) float32 are to a colour, 0 to 1."""
+    away = lab - colour.astype(np.float32)
+    return np.exp(np.einsum("ijk,ijk->ij", away, away) / (-2 * COLOUR_SPREAD**2))
 
 
-def _best_shift(
-    gain: np.ndarray, template: Template, start: np.ndarray, expected: np.ndarray, deviation: float
-) -> np.ndarray:
+def _explained(drawn: list[np.ndarray], affinity: list[np.ndarray], without: int = -1) -> np.ndarray:
+    """How much of each pixel the parts account for, all or all but one."""
+    shapes = [shape * fit for i, (shape, fit) in enumerate(zip(drawn, affinity, strict=True)) if i != without]
+    return np.maximum.reduce(shapes) if shapes else np.zeros_like(drawn[0])
+
+
+def _best_shift(gain: np.ndarray, template: Template, expected: np.ndarray, deviation: float) -> np.ndarray:
     """The centre near `expected` at which the template gathers the least `gain` (less is better), to a fraction."""
     side = float(np.sqrt(template.area))
     reach = int(np.ceil(np.clip(3 * deviation, 0.6 * side + 1, 1.5 * side + 2)))
