@@ -7,26 +7,32 @@ Large videos are decoded at a working size; `Video.scale` leads from working pix
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterator
+import heapq
+import stat
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import av
 import av.error
 import cv2
 import numpy as np
+from av.buffer import Buffer
+
+from labeling.containers import CUT, damage
+from labeling.pictures import PICTURE_SUFFIXES, numbered_pictures, read_picture
+from labeling.problems import VideoError, plainly, shown
+
+__all__ = ["PICTURE_SUFFIXES", "VIDEO_SUFFIXES", "Frame", "Video", "VideoError"]
 
 VIDEO_SUFFIXES = {".mp4", ".mov", ".avi", ".mkv", ".webm", ".gif", ".m4v"}
-PICTURE_SUFFIXES = {".jpg", ".jpeg", ".png"}
 PICTURE_RATE = 24.0  # a folder of pictures has no clock of its own
-_NUMBERED = re.compile(r"^(.*?)(\d+)$")
+PLAYLISTS = {"concat", "hls", "dash", "sdp"}  # would lead to other files or to the network
+FORGIVEN = 0.02  # the share of frames that may be lost without a word: counts in headers are often off by a few
 
 av.logging.set_level(av.logging.PANIC)  # errors reach the user as exceptions, not as FFmpeg's log lines
-
-
-class VideoError(Exception):
-    """A video cannot be labeled; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class Video:
     """A stream of frames that can be read again from any frame on."""
 
     def __init__(self, path: str | Path, longest_side: int = 960, threads: int = 1) -> None:
-        """Probe the file or folder at `path`; raise VideoError if it holds no readable picture.
+        """Probe the file or folder at `path`; raise VideoError if it holds no readable picture or is not whole.
 
         Args:
             path: A video file, or a folder of numbered jpg or png files.
@@ -51,122 +57,178 @@ class Video:
         """
         self.path = Path(path)
         self._threads = threads
-        self._pictures = numbered_pictures(self.path) if self.path.is_dir() else []
-        first, self.fps, self.expected_frames = self._probe()
-        self.height, self.width = first.shape[:2]
+        with plainly(self.path):
+            is_folder = stat.S_ISDIR(self.path.stat().st_mode)
+        self._pictures = numbered_pictures(self.path) if is_folder else []
+        if is_folder and not self._pictures:
+            raise VideoError(f"{shown(self.path)} is a folder without numbered jpg or png files. Number the pictures.")
+        self.fps, self.expected_frames = (PICTURE_RATE, len(self._pictures)) if is_folder else self._probe()
+        with closing(self._images(0)) as images:
+            first = next(images, None)
+        if first is None:
+            raise VideoError(f"{shown(self.path)} holds no frame that can be decoded. Record or copy it again.")
+        self.height, self.width = first[2].shape[:2]
         self.scale = max(1.0, max(self.height, self.width) / longest_side)
         self.working_height = max(1, round(self.height / self.scale))
         self.working_width = max(1, round(self.width / self.scale))
 
     def frames(self, start: int = 0) -> Iterator[Frame]:
         """Decode frames from index `start` to the end, at the working size."""
-        images = self._read_pictures(start) if self._pictures else self._decode(start)
-        for index, time, image in images:
-            if image.shape[:2] != (self.working_height, self.working_width):
-                image = cv2.resize(image, (self.working_width, self.working_height), interpolation=cv2.INTER_AREA)
-            yield Frame(index, time, image)
+        with closing(self._images(start)) as images:
+            for index, time, image in images:
+                height, width = image.shape[:2]
+                if (height, width) != (self.height, self.width):
+                    self._refuse_other_shape(index, height, width)
+                if (height, width) != (self.working_height, self.working_width):
+                    image = self._resized(image)
+                yield Frame(index, time, image)
 
     def sha256(self) -> str:
         """Hash of the file's bytes, or of all pictures of a folder in their order."""
         digest = hashlib.sha256()
         for path in self._pictures or [self.path]:
-            with path.open("rb") as file:
+            with plainly(path), path.open("rb") as file:
                 while block := file.read(1 << 20):
                     digest.update(block)
         return digest.hexdigest()
 
-    def _probe(self) -> tuple[np.ndarray, float, int]:
-        """The first frame, the frame rate, and how many frames the container promises (0: it does not say)."""
-        if self._pictures:
-            first = next(self._read_pictures(0))
-            return first[2], PICTURE_RATE, len(self._pictures)
-        first = next(self._decode(0), None)
-        if first is None:
-            raise VideoError(f"{self.path} holds no frame that can be decoded. Is the file complete?")
+    def _probe(self) -> tuple[float, int]:
+        """The frame rate, and how many frames the container promises (0: it does not say)."""
+        _refuse_unless_whole(self.path)
         with _opened(self.path) as container:
             stream = _video_stream(container, self.path)
             rate = stream.average_rate or stream.guessed_rate
-            return first[2], float(rate) if rate else PICTURE_RATE, stream.frames
+            return float(rate) if rate else PICTURE_RATE, max(0, stream.frames)
 
-    def _decode(self, start: int) -> Iterator[tuple[int, float, np.ndarray]]:
-        index = -1
+    def _images(self, start: int) -> Generator[tuple[int, float, np.ndarray]]:
+        """Index, time and upright image of each frame from `start` on, in the size it was made."""
+        if self._pictures:
+            for index, path in enumerate(self._pictures[start:], start):
+                yield index, index / PICTURE_RATE, read_picture(path)
+            return
+        orientation: _Orientation | None = None
+        origin = time = 0.0
+        with closing(self._decode()) as frames:
+            for index, (seconds, frame) in enumerate(frames):
+                if orientation is None:
+                    orientation, origin = _Orientation.of(frame), seconds or 0.0
+                elif seconds is None or seconds - origin <= time:  # no clock, or one that stands still
+                    time += 1 / self.fps
+                else:
+                    time = seconds - origin
+                if index >= start:
+                    yield index, time, orientation.upright(frame.to_ndarray(format="rgb24", threads=1))
+
+    def _decode(self) -> Generator[tuple[float | None, av.VideoFrame]]:
+        """Time and frame, in the order in which they are shown; VideoError if some cannot be decoded."""
+        packets = count = corrupt = 0
         with _opened(self.path) as container:
             stream = _video_stream(container, self.path)
             stream.codec_context.thread_count = self._threads
             stream.codec_context.thread_type = "NONE" if self._threads == 1 else "AUTO"
-            origin: float | None = None
+            # An avi says when a frame is to be decoded, not when it is shown: the n-th shown has the n-th such time.
+            is_avi = "avi" in container.format.name
+            due: list[float] = []
             try:
-                for index, frame in enumerate(container.decode(stream)):
-                    seconds = frame.time if frame.time is not None else index / PICTURE_RATE
-                    origin = seconds if origin is None else origin
-                    if index >= start:
-                        yield index, seconds - origin, _upright(frame)
+                for packet in container.demux(stream):
+                    packets += bool(packet.size and not packet.is_discard)
+                    if is_avi and packet.dts is not None and packet.time_base is not None:
+                        heapq.heappush(due, float(packet.dts * packet.time_base))
+                    for frame in packet.decode():
+                        # All that follows would be patched onto a first frame that is broken.
+                        if frame.is_corrupt and not count:
+                            raise VideoError(f"{shown(self.path)} is damaged at its first frame. Copy it again.")
+                        count += 1
+                        corrupt += frame.is_corrupt
+                        yield (heapq.heappop(due) if due else None) if is_avi else frame.time, frame
             except av.error.FFmpegError as error:
-                where = f"after frame {index}" if index >= 0 else "at its first frame"
+                where = f"after frame {count - 1}" if count else "at its first frame"
                 raise VideoError(
-                    f"{self.path} cannot be decoded {where}: {error.strerror}. Re-encode it or remove it."
+                    f"{shown(self.path)} cannot be decoded {where}: {error.strerror}. Re-encode it or remove it."
                 ) from error
-            promised = stream.frames
-        if 0 <= index < promised - max(2, promised // 50):
+            # An mp4 may count frames that an edit hides: there, what was read is what should have been seen.
+            promised = max(count, packets if "mp4" in container.format.name else stream.frames)
+        whole = count - corrupt
+        if promised - whole > max(2, FORGIVEN * promised):
             raise VideoError(
-                f"{self.path} is cut off: {index + 1} of {promised} frames can be decoded. Copy or record it again."
+                f"{shown(self.path)} is damaged: only {whole} of {promised} frames can be decoded. "
+                "Copy or record it again, or re-encode it to keep what is left."
             )
 
-    def _read_pictures(self, start: int) -> Iterator[tuple[int, float, np.ndarray]]:
-        size = None
-        for index, path in enumerate(self._pictures[start:], start):
-            image = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_COLOR_RGB) if path.stat().st_size else None
-            if image is None:
-                raise VideoError(f"{path} is not a readable picture. Replace it or remove the folder.")
-            if size is not None and image.shape != size:
-                raise VideoError(f"{path} has another size than the pictures before it. Use one size in a folder.")
-            size = image.shape
-            yield index, index / PICTURE_RATE, image
+    def _resized(self, image: np.ndarray) -> np.ndarray:
+        # Up to a factor of two bilinear weights still reach every pixel, and cost a tenth of area averages.
+        weights = cv2.INTER_LINEAR if self.scale < 2 else cv2.INTER_AREA
+        return np.asarray(cv2.resize(image, (self.working_width, self.working_height), interpolation=weights))
+
+    def _refuse_other_shape(self, index: int, height: int, width: int) -> None:
+        """VideoError unless a frame of another size is the same view: conference recorders change resolution."""
+        if self._pictures or abs(height * self.width / width - self.height) > 2:
+            raise VideoError(
+                f"{shown(self._pictures[index] if self._pictures else self.path)} changes its size: frame {index} has "
+                f"{width}x{height} pixels, the first {self.width}x{self.height}. Split it there or scale to one size."
+            )
 
 
-def numbered_pictures(folder: Path) -> list[Path]:
-    """The pictures of a folder in the order of their numbers; VideoError if numbers are missing between them."""
-    numbered: dict[int, Path] = {}
-    for path in folder.iterdir():
-        match = _NUMBERED.match(path.stem)
-        if path.suffix.lower() in PICTURE_SUFFIXES and match:
-            number = int(match.group(2))
-            if number in numbered:
-                raise VideoError(
-                    f"{folder} has two pictures with the number {number}: {numbered[number].name} and {path.name}. "
-                    "Keep one sequence in a folder."
-                )
-            numbered[number] = path
-    order = sorted(numbered)
-    steps = np.diff(order)
-    if len(steps) and (gaps := np.flatnonzero(steps != np.median(steps))).size:
-        after = order[gaps[0]]
-        raise VideoError(
-            f"{folder} has a gap after picture {numbered[after].name}: {len(gaps)} jump(s) in the numbering. "
-            "Restore the missing pictures or split the folder there."
-        )
-    return [numbered[number] for number in order]
+@dataclass(frozen=True)
+class _Orientation:
+    """How stored pictures are turned and mirrored for display."""
+
+    transposed: bool = False
+    flipped_across: bool = False
+    flipped_down: bool = False
+
+    @classmethod
+    def of(cls, frame: av.VideoFrame) -> _Orientation:
+        """Read a frame's display matrix: x' = a x + c y, y' = b x + d y."""
+        known = cast("Mapping[str, Buffer]", frame.side_data)
+        if "DISPLAYMATRIX" not in known:
+            return cls()
+        a, b, _, c, d = np.frombuffer(bytes(known["DISPLAYMATRIX"]), np.int32)[:5].tolist()
+        if abs(a) + abs(d) >= abs(b) + abs(c):
+            return cls(False, a < 0, d < 0)
+        return cls(True, c < 0, b < 0)
+
+    def upright(self, image: np.ndarray) -> np.ndarray:
+        if self == _Orientation():
+            return image
+        image = image.swapaxes(0, 1) if self.transposed else image
+        image = image[:, ::-1] if self.flipped_across else image
+        return np.ascontiguousarray(image[::-1] if self.flipped_down else image)
+
+
+def _refuse_unless_whole(path: Path) -> None:
+    """VideoError if a file is empty, no file at all, or not as long as it should be."""
+    with plainly(path):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise VideoError(f"{shown(path)} is a pipe or a device, not a file. Remove it from the folder.")
+        if not status.st_size:
+            raise VideoError(f"{shown(path)} is empty. Copy or record it again.")
+        fault = damage(path)
+    if fault:
+        rest = "Re-encode it to keep what is left, or copy it again."
+        raise VideoError(f"{shown(path)} {fault}. {'Copy or record it again.' if fault == CUT else rest}")
 
 
 def _opened(path: Path) -> av.container.InputContainer:
     try:
-        if path.stat().st_size == 0:
-            raise VideoError(f"{path} is empty. Copy it again.")
-        return av.open(str(path))
+        # Without "file:" FFmpeg would take "a:b.mp4" for an address.
+        container = av.open(f"file:{path}", container_options={"protocol_whitelist": "file"})
     except av.error.FFmpegError as error:
-        raise VideoError(f"{path} is not a video that can be read: {error.strerror}. Re-encode or remove it.") from error
-    except OSError as error:
-        raise VideoError(f"{path} cannot be opened: {error.strerror}. Check its permissions.") from error
+        if isinstance(error, FileNotFoundError | PermissionError):
+            with plainly(path):
+                raise
+        raise VideoError(
+            f"{shown(path)} is not a video that can be read: {error.strerror}. Re-encode it or remove it."
+        ) from error
+    if set(container.format.name.split(",")) & PLAYLISTS:
+        container.close()
+        raise VideoError(f"{shown(path)} is a playlist, not a video. Give the videos that it names.")
+    return container
 
 
 def _video_stream(container: av.container.InputContainer, path: Path) -> av.VideoStream:
     for stream in container.streams.video:
         if not stream.disposition & av.stream.Disposition.attached_pic:
             return stream
-    raise VideoError(f"{path} has no video track, only sound or pictures. Remove it from the folder.")
-
-
-def _upright(frame: av.VideoFrame) -> np.ndarray:
-    image = frame.to_ndarray(format="rgb24")
-    turns = round((frame.rotation or 0) / 90) % 4
-    return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
+    raise VideoError(f"{shown(path)} has no video track, only sound, text or a cover. Remove it from the folder.")
