@@ -20,7 +20,7 @@ SURROUNDINGS = 3  # as the median of a window of one third of it
 STAND_OUT_LEVELS, STAND_OUT_NOISE = 10.0, 4.0  # difference to the surroundings
 TOUCHED = 0.97  # share of the pictures on which something that moves touches one and the same place of a part
 REACH = 2  # pixels of gap that count as touching, beyond a part's own radius: a joint turns
-LARGEST = 0.5  # a part is at most this large against what moves
+LARGEST = 0.6  # a part is at most this large against what moves
 WIDEST = 0.5  # and extend over this share of the picture
 
 
@@ -35,35 +35,45 @@ def without_attached(background: Background, fronts: Sequence[np.ndarray], shado
     moving = [(front > 0).astype(np.uint8) for front in fronts if front.any()]
     if len(moving) < 2:
         return background
-    surroundings = _surroundings(background.picture)
+    around = _surroundings(background.picture)
     threshold = STAND_OUT_LEVELS + STAND_OUT_NOISE * background.noise
-    stands_out = (largest_difference(background.picture, surroundings) > threshold).astype(np.uint8)
+    stands_out = np.ones(background.noise.shape, np.uint8)
+    for colours in around:
+        stands_out[largest_difference(background.picture, colours) <= threshold] = 0
     if shadows is not None:
-        stands_out[shadow_pixels(background.picture, Background(surroundings, background.noise), shadows)] = 0
+        stands_out[shadow_pixels(background.picture, Background(around[0], background.noise), shadows)] = 0
     parts = _parts(stands_out, moving)
     if not parts.any():
         return background
     parts = cv2.dilate(parts, np.ones((3, 3), np.uint8)) > 0
-    return Background(np.where(parts[:, :, None], surroundings, background.picture), background.noise)
+    return Background(np.where(parts[:, :, None], around[0], background.picture), background.noise)
 
 
-def _surroundings(picture: np.ndarray) -> np.ndarray:
-    """A picture (H, W, 3) uint8 without anything small in it."""
+def _surroundings(picture: np.ndarray) -> list[np.ndarray]:
+    """A picture (H, W, 3) uint8 without anything small in it, as it is at each pixel and to all four sides of it.
+
+    To the sides because of floors of several colours: what is like the floor next to it does not stand out.
+    """
     height, width = picture.shape[:2]
     scale = min(1.0, SMALL_SIDE / max(height, width))
     small = cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
     window = max(small.shape[:2]) // SURROUNDINGS | 1
-    return cv2.resize(cv2.medianBlur(small, window), (width, height), interpolation=cv2.INTER_LINEAR)
+    smooth, half = cv2.medianBlur(small, window), window // 2
+    wide = cv2.copyMakeBorder(smooth, half, half, half, half, cv2.BORDER_REPLICATE)
+    rows, columns = smooth.shape[:2]
+    shifts = [(0, 0), (-half, 0), (half, 0), (0, -half), (0, half)]
+    views = [wide[half + dy : half + dy + rows, half + dx : half + dx + columns] for dy, dx in shifts]
+    return [cv2.resize(view, (width, height), interpolation=cv2.INTER_LINEAR) for view in views]
 
 
 def _parts(stands_out: np.ndarray, moving: Sequence[np.ndarray]) -> np.ndarray:
     """The compact pieces of `stands_out` that something in each of `moving` touches; all (H, W) uint8, 0 or 1."""
     thickness = np.median([cv2.distanceTransform(front, cv2.DIST_L2, 3).max() for front in moving])
     radius = max(1, int(thickness / 3))  # lines on the floor are thinner than what stands on it
-    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
-    opened = cv2.morphologyEx(stands_out, cv2.MORPH_OPEN, disc)
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(opened, connectivity=8)
-    area = np.median([cv2.countNonZero(front) for front in moving])
+    filled = cv2.morphologyEx(stands_out, cv2.MORPH_CLOSE, _disc(radius // 2))
+    opened = cv2.morphologyEx(filled, cv2.MORPH_OPEN, _disc(radius))
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(opened, connectivity=8)
+    area = np.median([_largest_area(front) for front in moving])
     height, width = stands_out.shape
     extent = np.maximum(stats[:, cv2.CC_STAT_WIDTH] / width, stats[:, cv2.CC_STAT_HEIGHT] / height)
     candidates = (stats[:, cv2.CC_STAT_AREA] <= LARGEST * area) & (extent <= WIDEST)
@@ -78,3 +88,11 @@ def _parts(stands_out: np.ndarray, moving: Sequence[np.ndarray]) -> np.ndarray:
         if touched[part > 0].max() >= TOUCHED:
             parts[window] |= part
     return parts
+
+
+def _largest_area(front: np.ndarray) -> int:
+    return int(cv2.connectedComponentsWithStats(front, connectivity=8)[2][1:, cv2.CC_STAT_AREA].max())
+
+
+def _disc(radius: int) -> np.ndarray:
+    return cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))

@@ -130,7 +130,7 @@ def _uphill(height: np.ndarray, rounds: int = 5) -> np.ndarray:
     return step
 
 
-def _largest(front: np.ndarray, share: float = 0.2) -> np.ndarray:
+def _largest(front: np.ndarray, share: float = 0.05) -> np.ndarray:
     """A mask (H, W) uint8 without the pieces that are small against its largest."""
     _, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8)
     area = stats[:, cv2.CC_STAT_AREA]
