@@ -16,8 +16,9 @@ from labeling import geometry
 from labeling.filters import Verdict
 from labeling.masks import Mask, decode_runs, encode_runs
 from labeling.observations import Observations
-from labeling.store import write_array, write_tracks
+from labeling.store import write_tracks
 from labeling.tracks import UNASSIGNED, Tracks
+from labeling.zarr_io import write_array
 
 BLOCK = 256  # frames whose masks are in memory at a time
 RUNS = 1 << 18  # run lengths in a chunk

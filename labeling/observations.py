@@ -17,8 +17,8 @@ import zarr
 from labeling import geometry
 from labeling.masks import encode_runs, intersection
 from labeling.trackers import Observation
+from labeling.zarr_io import ROWS, array_at, load, write_array
 
-ROWS = 4096  # rows in a chunk, and what is held in memory before it is written
 RUNS = 1 << 18  # run lengths in a chunk
 EMBEDDINGS_PER_TRACK = 16  # enough to average out a bad view
 
@@ -73,7 +73,7 @@ class ObservationWriter:
         vectors = [vector for track in order for vector in self._embeddings[track].kept]
         owners = [track for track in order for _ in self._embeddings[track].kept]
         pairs = sorted(self._overlaps)
-        once = {
+        once: dict[str, np.ndarray] = {
             "time": np.asarray(time, np.float64),
             "embedding": np.asarray(vectors, np.float32).reshape(len(vectors), -1 if vectors else 0),
             "embedding_track": np.asarray(owners, np.int32),
@@ -81,7 +81,7 @@ class ObservationWriter:
             "overlap": np.asarray([self._overlaps[pair] for pair in pairs], np.float64).reshape(-1, 2),
         }
         for name, data in once.items():
-            self._group.create_array(name, data=data, chunks=tuple(max(1, n) for n in data.shape))
+            write_array(self._group, name, data)
 
     def _end_frame(self) -> None:
         self._frame.sort(key=lambda seen: seen.track)
@@ -115,9 +115,9 @@ class ObservationWriter:
         if not self._rows["frame"]:
             return
         for name, (shape, kind) in COLUMNS.items():
-            _extend(self._group, name, np.asarray(self._rows[name], kind).reshape(-1, *shape))
+            array_at(self._group, name).append(np.asarray(self._rows[name], kind).reshape(-1, *shape))
             self._rows[name].clear()
-        _extend(self._group, "counts", np.concatenate(self._counts))
+        array_at(self._group, "counts").append(np.concatenate(self._counts))
         self._counts.clear()
 
 
@@ -149,21 +149,21 @@ class Observations:
     embedding_track: np.ndarray  # (E,)
     overlaps: dict[tuple[int, int], Overlap]
     run_offset: np.ndarray  # (M + 1,) where each row's mask begins in counts
-    counts: Any  # zarr array (R,) uint32
+    counts: zarr.Array[Any]  # (R,) uint32
 
     @classmethod
     def read(cls, group: zarr.Group) -> Observations:
         """Read a finished group."""
-        columns = {name: np.asarray(group[name][:]) for name in COLUMNS}
-        pairs, values = np.asarray(group["overlap_pair"][:]), np.asarray(group["overlap"][:])
+        columns = {name: load(group, name) for name in COLUMNS}
+        pairs, values = load(group, "overlap_pair"), load(group, "overlap")
         overlaps = {
             (int(a), int(b)): Overlap(int(frames), float(total / frames))
             for (a, b), (frames, total) in zip(pairs, values, strict=True)
         }
         return cls(
-            columns, np.asarray(group["time"][:]), np.asarray(group["embedding"][:]),
-            np.asarray(group["embedding_track"][:]), overlaps,
-            np.concatenate([[0], np.cumsum(columns["runs"])]), group["counts"],
+            columns, load(group, "time"), load(group, "embedding"),
+            load(group, "embedding_track"), overlaps,
+            np.concatenate([[0], np.cumsum(columns["runs"])]), array_at(group, "counts"),
         )  # fmt: skip
 
     @property
@@ -174,10 +174,3 @@ class Observations:
     def rows(self, track: int) -> np.ndarray:
         """The rows of one track, in frame order."""
         return np.flatnonzero(self.columns["track"] == track)
-
-
-def _extend(group: zarr.Group, name: str, data: np.ndarray) -> None:
-    array = group[name]
-    assert isinstance(array, zarr.Array)
-    array.append(data)
-

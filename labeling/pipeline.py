@@ -11,10 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import zarr
 
 from labeling import filters, vocabulary
 from labeling.config import LabelConfig
@@ -30,6 +28,7 @@ from labeling.scan import scan
 from labeling.store import SCHEMA, Category, Store, write_vocabulary
 from labeling.video import Video, VideoError
 from labeling.vocabulary import Vocabulary
+from labeling.zarr_io import attributes, complete_group, group_at, load, update_attributes
 
 TRACKS_VERSION = 1  # raise it when scan, proposals, embeddings or tracking give other results for the same input
 LABELS_VERSION = 1  # raise it when categories, re-acquisition or filters do
@@ -59,15 +58,14 @@ class Labeled:
 def open_run(out: Path, videos: Path, config: LabelConfig) -> Store:
     """Open or create the store of a run, and note what the run is about."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    for left_over in out.glob("*.partial"):  # zarr's temporary file, if a run was killed while it wrote the root
+    for left_over in [*out.glob("*.partial"), *out.glob("*/*.partial")]:  # of a run that was killed while it wrote
         left_over.unlink()
     store = Store(out, mode="a")
     recorded = store.root.attrs.get("schema")
     if recorded not in (None, SCHEMA):
         raise ValueError(f"{out} has schema {recorded}, this version writes {SCHEMA}. Choose another --out.")
     facts = {"schema": SCHEMA, "profile": config.profile, "recipe": settings_recipe(config), "videos": str(videos)}
-    if any(store.root.attrs.get(name) != value for name, value in facts.items()):
-        store.root.attrs.update(facts)
+    update_attributes(store.root, facts)
     for name in ("videos", "stages"):
         if name not in store.root:
             store.root.create_group(name)
@@ -95,16 +93,15 @@ def label_recipe(config: LabelConfig, tracks: str, words: str) -> str:
 
 def tracks_are_current(store: Store, source: Source, config: LabelConfig) -> bool:
     """Whether the video's tracks in the store are those that this run would make."""
-    group = store.root.get(f"stages/{source.id}")
-    if not isinstance(group, zarr.Group) or not group.attrs.get("complete"):
+    group = complete_group(store.root, f"stages/{source.id}")
+    if group is None:
         return False
-    sha256 = str(group.attrs["sha256"])
-    if group.attrs["fingerprint"] != fingerprint(source.path):
+    now, sha256 = fingerprint(source.path), str(group.attrs["sha256"])
+    if group.attrs["fingerprint"] != now:
         sha256 = Video(source.path).sha256()
     if group.attrs["recipe"] != track_recipe(config, sha256):
         return False
-    if group.attrs["fingerprint"] != fingerprint(source.path):
-        group.attrs["fingerprint"] = fingerprint(source.path)
+    update_attributes(group, {"fingerprint": now})
     return True
 
 
@@ -126,7 +123,7 @@ def track_video(
     if fingerprint(source.path) != before:
         raise VideoError(f"{source.path} changed while it was read. Run again once it is complete.")
     writer.finish(np.asarray(times))
-    group.attrs.update({
+    update_attributes(group, {
         "source": source.relative, "sha256": sha256, "fingerprint": before, "fps": video.fps, "frames": len(times),
         "height": video.height, "width": video.width, "scale": video.scale,
         "mask_size": [video.working_height, video.working_width],
@@ -161,17 +158,15 @@ def fit_vocabulary(store: Store, sources: Iterable[Source], config: LabelConfig,
 
 def labels_are_current(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> bool:
     """Whether the video's labels in the store are those that this run would make."""
-    group = store.root.get(f"videos/{source.id}")
-    stage = store.root[f"stages/{source.id}"]
-    recipe = label_recipe(config, str(stage.attrs["recipe"]), words.fingerprint)
-    return isinstance(group, zarr.Group) and bool(group.attrs.get("complete")) and group.attrs["recipe"] == recipe
+    group = complete_group(store.root, f"videos/{source.id}")
+    tracks = str(group_at(store.root, f"stages/{source.id}").attrs["recipe"])
+    return group is not None and group.attrs["recipe"] == label_recipe(config, tracks, words.fingerprint)
 
 
 def label_video(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> Labeled:
     """Categories, re-acquired identities and filters for one tracked video, written to `videos/<id>`."""
-    stage = store.root[f"stages/{source.id}"]
-    assert isinstance(stage, zarr.Group)
-    facts = dict(stage.attrs)
+    stage = group_at(store.root, f"stages/{source.id}")
+    facts = attributes(stage)
     seen = Observations.read(stage)
     size = int(facts["height"]), int(facts["width"])
     category = track_categories(seen, words.assign)
@@ -189,16 +184,15 @@ def label_video(store: Store, source: Source, config: LabelConfig, words: Vocabu
         if v.reason
     ]
     recipe = label_recipe(config, str(facts["recipe"]), words.fingerprint)
-    group.attrs.update({**copied, "dropped": dropped, "recipe": recipe, "complete": True})
+    update_attributes(group, {**copied, "dropped": dropped, "recipe": recipe, "complete": True})
     return count_labels(store, source)
 
 
 def count_labels(store: Store, source: Source) -> Labeled:
     """Figures of a labeled video, for the summary."""
-    group = store.root[f"videos/{source.id}"]
-    assert isinstance(group, zarr.Group)
-    kinds = np.asarray(group["category"][:])
-    return Labeled(int(group.attrs["frames"]), len(kinds), len(np.unique(kinds)), len(group.attrs["dropped"]))
+    group = group_at(store.root, f"videos/{source.id}")
+    facts, kinds = attributes(group), load(group, "category")
+    return Labeled(int(facts["frames"]), len(kinds), len(np.unique(kinds)), len(facts["dropped"]))
 
 
 def forget_video(store: Store, source: Source) -> None:
@@ -213,7 +207,7 @@ def close_run(store: Store, failures: dict[str, str]) -> None:
     sizes: dict[int, int] = {}
     ids = Store(store.path).ids
     for id in ids:
-        for kind in np.asarray(store.root[f"videos/{id}/category"][:]).tolist():
+        for kind in load(store.root, f"videos/{id}/category").tolist():
             sizes[kind] = sizes.get(kind, 0) + 1
     words = store.vocabulary
     names = {row.id: row.name for row in store.categories}
@@ -222,8 +216,7 @@ def close_run(store: Store, failures: dict[str, str]) -> None:
         for k in range(len(words.prototypes) if words else 0)
     ]
     facts = {"categories": table, "failures": dict(sorted(failures.items()))}
-    if any(store.root.attrs.get(name) != value for name, value in facts.items()):
-        store.root.attrs.update(facts)
+    update_attributes(store.root, facts)
 
 
 def _timed(
@@ -245,9 +238,9 @@ def _sample(store: Store, sources: Iterable[Source], most: int) -> np.ndarray:
     """Embeddings of all tracks, in the order of video ids, thinned evenly to at most `most` rows."""
     parts = []
     for source in sources:
-        stage: Any = store.root.get(f"stages/{source.id}")
-        if stage is not None and stage.attrs.get("complete") and stage["embedding"].shape[0]:
-            parts.append(np.asarray(stage["embedding"][:]))
+        stage = complete_group(store.root, f"stages/{source.id}")
+        if stage is not None and len(vectors := load(stage, "embedding")):
+            parts.append(vectors)
     if not parts:
         return np.zeros((0, 1), np.float32)
     rows = np.concatenate(parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from labeling.config import LabelConfig
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from labeling.trackers import Tracker
 
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
+Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ def _embedded(config: LabelConfig, device: str) -> Backends:
 
 def check_device(profile: str, device: str) -> None:
     """Refuse a device that a profile has no use for, before any work starts."""
-    if device not in DEVICES:
-        raise DeviceError(f"there is no device {device!r}; choose from {', '.join(DEVICES)}.")
+    if device not in get_args(Device):
+        raise DeviceError(f"there is no device {device!r}; choose from {', '.join(get_args(Device))}.")
     if profile == "embedded" and device not in ("auto", "cpu"):
         raise DeviceError(f"the embedded profile runs on the CPU, not on {device}. Leave --device out.")
 

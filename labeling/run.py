@@ -19,7 +19,7 @@ from labeling import pipeline
 from labeling.config import LabelConfig
 from labeling.folder import Source, find_videos
 from labeling.isolation import Worker
-from labeling.profiles import check_device
+from labeling.profiles import Device, check_device
 from labeling.video import VideoError
 from labeling.vocabulary import Vocabulary
 
@@ -60,7 +60,7 @@ class LabelRun:
 
     def __init__(
         self, videos: str | Path, out: str | Path, config: LabelConfig | None = None, strict: bool = False,
-        refit: bool = False, device: str = "auto",
+        refit: bool = False, device: Device = "auto",
     ) -> None:  # fmt: skip
         self.config, self.strict, self.refit, self.device = config or LabelConfig(), strict, refit, device
         check_device(self.config.profile, device)
@@ -163,7 +163,7 @@ class Listener:
 
 def label_folder(
     videos: str | Path, out: str | Path, config: LabelConfig | None = None, workers: int = 0, strict: bool = False,
-    refit: bool = False, device: str = "auto", listener: Listener | None = None,
+    refit: bool = False, device: Device = "auto", listener: Listener | None = None,
 ) -> Summary:  # fmt: skip
     """Label all videos at `videos` into the store `out`; go on where an earlier run stopped.
 

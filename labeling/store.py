@@ -20,9 +20,9 @@ from zarr.errors import GroupNotFoundError
 from labeling.masks import decode_runs
 from labeling.tracks import Tracks
 from labeling.vocabulary import Vocabulary
+from labeling.zarr_io import array_at, attributes, complete_group, group_at, load, write_array
 
 SCHEMA = 1
-FRAMES = 4096  # frames in a chunk
 
 
 class StoreError(Exception):
@@ -45,7 +45,7 @@ class VideoLabels:
 
     def __init__(self, id: str, group: zarr.Group) -> None:
         self.id, self._group = id, group
-        self.attributes: dict[str, Any] = dict(group.attrs)
+        self.attributes = attributes(group)
 
     @property
     def source(self) -> str:
@@ -70,9 +70,7 @@ class VideoLabels:
     @cached_property
     def dropped(self) -> Tracks:
         """The dropped tracks; `reasons` says why."""
-        group = self._group["dropped"]
-        assert isinstance(group, zarr.Group)
-        return read_tracks(group)
+        return read_tracks(group_at(self._group, "dropped"))
 
     @property
     def reasons(self) -> list[dict[str, Any]]:
@@ -91,14 +89,13 @@ class VideoLabels:
 
     def mask_runs(self) -> Iterator[tuple[int, int, np.ndarray]]:
         """Frame, track index and run lengths of every stored mask, in order; reads in blocks."""
-        masks = self._group["masks"]
-        assert isinstance(masks, zarr.Group)
-        offsets = np.asarray(masks["offsets"][:])
+        masks = group_at(self._group, "masks")
+        offsets, counts = load(masks, "offsets"), array_at(masks, "counts")
         count = len(self.tracks)
         step = max(1, 256 * max(1, count))
         for begin in range(0, len(offsets) - 1, step):
             end = min(begin + step, len(offsets) - 1)
-            block = np.asarray(masks["counts"][offsets[begin] : offsets[end]])
+            block = np.asarray(counts[offsets[begin] : offsets[end]])
             for cell in range(begin, end):
                 runs = block[offsets[cell] - offsets[begin] : offsets[cell + 1] - offsets[begin]]
                 if len(runs):
@@ -107,18 +104,17 @@ class VideoLabels:
     @property
     def mask_size(self) -> tuple[int, int]:
         """Height and width of the stored masks: the working size, at most that of the video."""
-        height, width = self._group["masks"].attrs["size"]
+        height, width = attributes(group_at(self._group, "masks"))["size"]
         return int(height), int(width)
 
     def mask(self, frame: int, track: int) -> np.ndarray:
         """The mask of one track on one frame, (height, width) bool at `mask_size`; all False where absent."""
-        masks = self._group["masks"]
-        assert isinstance(masks, zarr.Group)
+        masks = group_at(self._group, "masks")
         cell = frame * len(self.tracks) + track
-        begin, end = (int(v) for v in np.asarray(masks["offsets"][cell : cell + 2]))
+        begin, end = (int(v) for v in np.asarray(array_at(masks, "offsets")[cell : cell + 2]))
         if begin == end:
             return np.zeros(self.mask_size, bool)
-        return decode_runs(np.asarray(masks["counts"][begin:end]), *self.mask_size)
+        return decode_runs(np.asarray(array_at(masks, "counts")[begin:end]), *self.mask_size)
 
 
 class Store:
@@ -129,7 +125,9 @@ class Store:
         try:
             self.root = zarr.open_group(str(path), mode=mode, zarr_format=3)  # type: ignore[arg-type]
         except (FileNotFoundError, GroupNotFoundError) as error:
-            raise StoreError(f"{path} is not a label store. Make one with: spectrabox label FOLDER --out {path}") from error
+            raise StoreError(
+                f"{path} is not a label store. Make one with: spectrabox label FOLDER --out {path}"
+            ) from error
         schema = self.root.attrs.get("schema")
         if mode == "r" and schema != SCHEMA:
             raise StoreError(f"{path} has schema {schema}, this version reads {SCHEMA}. Label the folder anew.")
@@ -161,9 +159,7 @@ class Store:
         raise KeyError(f"no video {key!r} in {self.path}")
 
     def _labels(self, id: str) -> VideoLabels:
-        group = self.root[f"videos/{id}"]
-        assert isinstance(group, zarr.Group)
-        return VideoLabels(id, group)
+        return VideoLabels(id, group_at(self.root, f"videos/{id}"))
 
     @property
     def videos_folder(self) -> Path:
@@ -173,20 +169,20 @@ class Store:
     @property
     def categories(self) -> list[Category]:
         """The kinds of things found, by id."""
-        return [Category(**row) for row in self.root.attrs.get("categories", [])]  # type: ignore[arg-type, union-attr]
+        return [Category(**row) for row in attributes(self.root).get("categories", [])]
 
     @property
     def failures(self) -> dict[str, str]:
         """Source path and reason of every video that could not be labeled."""
-        return dict(self.root.attrs.get("failures", {}))  # type: ignore[call-overload]
+        return dict(attributes(self.root).get("failures", {}))
 
     @property
     def vocabulary(self) -> Vocabulary | None:
         """The fitted vocabulary, or None before the first fit."""
-        group = self.root.get("vocabulary")
-        if not isinstance(group, zarr.Group) or not group.attrs.get("complete"):
+        group = complete_group(self.root, "vocabulary")
+        if group is None:
             return None
-        arrays = {name: np.asarray(group[name][:]) for name in ("prototypes", "radius", "size", "mean", "axes")}
+        arrays = {name: load(group, name) for name in ("prototypes", "radius", "size", "mean", "axes")}
         return Vocabulary(**arrays, note=str(group.attrs["note"]))
 
 
@@ -198,20 +194,13 @@ def open_store(path: str | Path) -> Store:
 def read_tracks(group: zarr.Group) -> Tracks:
     """The tracks in a group that `write_tracks` wrote."""
     names = ("time", "boxes", "oriented", "mass", "score", "category", "instance", "prominence")
-    return Tracks(**{name: np.asarray(group[name][:]) for name in names})
+    return Tracks(**{name: load(group, name) for name in names})
 
 
 def write_tracks(group: zarr.Group, tracks: Tracks) -> None:
     """Write tracks as arrays of a group."""
     for name, array in tracks.arrays().items():
         write_array(group, name, array)
-
-
-def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
-    """Write an array whose first axis is chunked; a store of short videos has one chunk an array."""
-    chunks = (max(1, min(FRAMES, array.shape[0])), *(max(1, n) for n in array.shape[1:]))
-    fill = np.nan if array.dtype.kind == "f" else 0
-    group.create_array(name, data=array, chunks=chunks, fill_value=fill)
 
 
 def write_vocabulary(root: zarr.Group, vocabulary: Vocabulary, recipe: str) -> None:

@@ -22,7 +22,7 @@ SMALLEST_RADIUS = 0.05  # cosine distance; categories of identical views still t
 class VocabularyConfig(BaseModel, frozen=True, extra="forbid"):
     """How categories are found."""
 
-    sample: int = Field(20_000, ge=100, description="At most this many embeddings of a folder are clustered.")
+    sample: int = Field(6_000, ge=100, description="At most this many embeddings of a folder are clustered.")
     components: int = Field(32, ge=2, description="Dimensions kept by the PCA before clustering.")
     min_cluster_size: int = Field(8, ge=2, description="Fewer views than this do not make a category of their own.")
     merge_distance: float = Field(
@@ -71,7 +71,9 @@ def discover(embeddings: np.ndarray, config: VocabularyConfig) -> Vocabulary:
     vectors = unit(np.asarray(embeddings, np.float32))
     if not len(vectors):
         empty = np.zeros((0, vectors.shape[1]), np.float32)
-        return Vocabulary(empty, np.zeros(0, np.float32), np.zeros(0, np.int64), empty.sum(0), empty, "nothing to group")
+        return Vocabulary(
+            empty, np.zeros(0, np.float32), np.zeros(0, np.int64), empty.sum(0), empty, "nothing to group"
+        )
     mean, axes = _principal_axes(vectors, config.components)
     labels, note = _cluster((vectors - mean) @ axes.T, config)
     prototypes, radius, size = [], [], []
@@ -95,6 +97,8 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 def _principal_axes(vectors: np.ndarray, components: int) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.decomposition import PCA
 
+    if len(vectors) == 1:
+        return vectors[0], np.zeros((0, vectors.shape[1]), np.float32)
     count = min(components, *vectors.shape)
     fitted = PCA(count, svd_solver="full").fit(vectors)
     return fitted.mean_.astype(np.float32), fitted.components_.astype(np.float32)
@@ -102,7 +106,7 @@ def _principal_axes(vectors: np.ndarray, components: int) -> tuple[np.ndarray, n
 
 def _cluster(points: np.ndarray, config: VocabularyConfig) -> tuple[np.ndarray, str]:
     """A label for each point, -1 for noise, biggest category first; and what happened."""
-    from sklearn.cluster import HDBSCAN
+    from hdbscan import HDBSCAN
 
     everything = np.zeros(len(points), int)
     if len(points) < 2 * config.min_cluster_size:
@@ -111,7 +115,7 @@ def _cluster(points: np.ndarray, config: VocabularyConfig) -> tuple[np.ndarray, 
         min_cluster_size=config.min_cluster_size,
         cluster_selection_epsilon=config.merge_distance,
         allow_single_cluster=True,
-        copy=True,
+        core_dist_n_jobs=1,
     ).fit_predict(points)
     if (found < 0).all():
         return everything, "no group stands out: all views are one category"

@@ -1,7 +1,7 @@
 """A process of its own for what might crash: reads requests from standard input, answers on standard output.
 
-One JSON object a line each way. A decoder that crashes takes down this process and nothing else; when the parent is gone,
-standard input ends and so does the worker, in the middle of a video if need be.
+One JSON object a line each way. A decoder that crashes takes down this process and nothing else; when the parent is
+gone, standard input ends and so does the worker, in the middle of a video if need be.
 """
 
 from __future__ import annotations

@@ -1,0 +1,37 @@
+# Two commands on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test test-long check setup format lint clean
+
+demo: $(READY)  ## make a few videos, label them through the Prefect flow, write a report
+	$(BIN)/spectrabox demo demo
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+test: $(READY) lint  ## everything that fits into 20 minutes
+	$(BIN)/python -m pytest -m 'not long'
+
+test-long: $(READY)  ## load, many kills, and other runs that take longer
+	$(BIN)/python -m pytest -m long
+
+check: $(READY) lint  ## before every commit: under a minute
+	$(BIN)/python -m pytest -m 'not slow and not long' -x
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv demo build *.egg-info

@@ -1,0 +1,176 @@
+"""How fast is labeling, and how much memory does it take? Prints ratios, measured in one run on this machine.
+
+    python benchmarks/label_speed.py [--quick] [--clip FILE ...]
+
+Everything but the two-worker figure runs on one core. The rival at 854x480 is OpenCV's DIS optical flow (medium preset)
+alone, on the same frames at half size; the limits are decoding alone and the time that the clip takes to play.
+`--clip` measures clips of yours in place of the ones made here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+from made_clips import write_clip
+
+from labeling.config import LabelConfig
+from labeling.folder import find_videos
+from labeling.pipeline import fit_vocabulary, label_video, open_run, track_video
+from labeling.profiles import PROFILES
+from labeling.run import label_folder
+from labeling.scan import scan
+from labeling.video import Video
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="shorter clips: minutes become seconds, figures rougher")
+    parser.add_argument("--clip", type=Path, action="append", default=[])
+    parser.add_argument("--peak", type=Path, help=argparse.SUPPRESS)  # label one clip and print the peak memory
+    arguments = parser.parse_args()
+    if arguments.peak:
+        print(_peak_memory(arguments.peak))
+        return
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(cores)})
+        cv2.setNumThreads(1)
+        for clip in arguments.clip or made(folder / "speed", arguments.quick):
+            speed(clip, folder)
+        memory(folder, 300 if arguments.quick else 3000)
+        linear(folder)
+        os.sched_setaffinity(0, cores)
+        workers(folder, 4 if arguments.quick else 8)
+
+
+def made(folder: Path, quick: bool) -> list[Path]:
+    """Clips of the two sizes that the figures are promised for."""
+    frames = 48 if quick else 150
+    return [
+        write_clip(folder / "moving camera 854x480.mp4", frames, 480, 854, 24, camera=3),
+        write_clip(folder / "still camera 854x480.mp4", frames, 480, 854, 24, camera=0),
+        write_clip(folder / "still camera 224x224.mp4", 2 * frames, 224, 224, 25, camera=0),
+        write_clip(folder / "moving camera 224x224.mp4", 2 * frames, 224, 224, 25, camera=1.5),
+    ]
+
+
+def speed(clip: Path, folder: Path) -> None:
+    """Time every stage of one clip on one core, and compare."""
+    config = LabelConfig()
+    video = Video(clip)
+    source = find_videos(clip).sources[0]
+    backends = PROFILES[config.profile](config, "cpu")
+    store = open_run(folder / f"{clip.stem}.zarr", clip.parent, config)
+    frames = sum(1 for _ in video.frames())
+    decode = timed(lambda: sum(1 for _ in video.frames()))
+    scanned = timed(lambda: sum(1 for _ in scan(video, config.scan)))
+    proposed = timed(lambda: sum(1 for _ in backends.proposer.propose(video, scan(video, config.scan))))
+    tracked = timed(
+        lambda: sum(
+            1
+            for _ in backends.tracker.track(
+                backends.proposer.propose(video, scan(video, config.scan)), backends.embedder
+            )
+        )
+    )
+    stored = timed(lambda: track_video(store, source, config))
+    words = fit_vocabulary(store, [source], config)
+    labeled = timed(lambda: label_video(store, source, config, words))
+    total, plays = stored + labeled, frames / video.fps
+    flow = dis_flow(video)
+    print(f"\n{clip.stem}: {frames} frames at {video.fps:g} fps, milliseconds a frame")
+    stages = {
+        "scan (with a decode)": scanned, "proposals (with a decode)": proposed - scanned,
+        "embeddings and tracking": tracked - proposed, "boxes, masks, store": stored - tracked,
+        "categories, filters, labels": labeled,
+    }  # fmt: skip
+    for name, seconds in stages.items():
+        print(f"  {name:28s} {1000 * seconds / frames:7.2f}")
+    print(f"  {'decode to store':28s} {1000 * total / frames:7.2f}")
+    print(f"  {total / flow:5.2f} times DIS medium at half size ({1000 * flow / frames:.2f} ms)")
+    print(f"  {total / decode:5.2f} times decoding alone ({1000 * decode / frames:.2f} ms)")
+    print(f"  {plays / total:5.2f} times faster than it plays")
+
+
+def dis_flow(video: Video) -> float:
+    """Seconds that DIS flow takes between all consecutive frames at half size, decoding left out."""
+    dis, seconds, last = cv2.DISOpticalFlow_create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM), 0.0, None
+    for frame in video.frames():
+        grey = cv2.cvtColor(
+            cv2.resize(frame.image, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA), cv2.COLOR_RGB2GRAY
+        )
+        if last is not None:
+            began = time.perf_counter()
+            dis.calc(last, grey, None)
+            seconds += time.perf_counter() - began
+        last = grey
+    return seconds
+
+
+def memory(folder: Path, longest: int) -> None:
+    """Peak memory of a long clip over that of one a tenth as long."""
+    print()
+    for camera, name in ((0.0, "still"), (3.0, "moving")):
+        peaks = []
+        for frames in (longest // 10, longest):
+            clip = write_clip(folder / "memory" / f"{name} {frames}.mp4", frames, 240, 427, 24, camera)
+            command = [sys.executable, __file__, "--peak", str(clip)]
+            peaks.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        print(
+            f"peak memory, {name} camera: {peaks[1]:.0f} MiB for {longest} frames, {peaks[0]:.0f} MiB for {longest // 10}: "
+            f"ratio {peaks[1] / peaks[0]:.2f}"
+        )
+
+
+def _peak_memory(clip: Path) -> float:
+    config = LabelConfig()
+    with tempfile.TemporaryDirectory() as work:
+        store = open_run(Path(work) / "labels.zarr", clip.parent, config)
+        source = find_videos(clip).sources[0]
+        track_video(store, source, config)
+        label_video(store, source, config, fit_vocabulary(store, [source], config))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def linear(folder: Path) -> None:
+    """Time a frame of clips that are two and four times as long."""
+    times = []
+    for frames in (150, 300, 600):
+        clip = write_clip(folder / "linear" / f"{frames}.mp4", frames, 224, 224, 25, camera=0)
+        store = open_run(folder / f"linear-{frames}.zarr", clip.parent, LabelConfig())
+        source = find_videos(clip).sources[0]
+        times.append(timed(lambda s=source, o=store: track_video(o, s, LabelConfig())) / frames)
+    print(
+        f"\ntime a frame of 300 and 600 frames over that of 150: {times[1] / times[0]:.2f}, {times[2] / times[0]:.2f}"
+    )
+
+
+def workers(folder: Path, count: int) -> None:
+    """Two worker processes on two cores against one."""
+    videos = folder / "workers"
+    for number in range(count):
+        write_clip(videos / f"{number}.mp4", 240, 240, 427, 24, camera=0 if number % 2 else 3)
+    one = timed(lambda: label_folder(videos, folder / "one.zarr", workers=1))
+    two = timed(lambda: label_folder(videos, folder / "two.zarr", workers=2))
+    print(f"\n{count} videos: two workers are {one / two:.2f} times as fast as one ({one:.1f} s, {two:.1f} s)")
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that `work` takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()

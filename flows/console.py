@@ -1,0 +1,184 @@
+"""What a person sees at the terminal: progress, tables, and errors that say what to do."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
+
+from labeling.config import ConfigError, LabelConfig, load_config
+from labeling.folder import Source
+from labeling.profiles import Device, DeviceError
+from labeling.run import Listener, RunError, Summary, label_folder
+from labeling.store import StoreError, open_store
+from labeling.video import VideoError
+
+terminal = Console()
+errors = Console(stderr=True)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Print errors that are meant for the user as one sentence, and exit with code 2."""
+    try:
+        yield
+    except (ConfigError, DeviceError, RunError, StoreError, VideoError, FileNotFoundError, PermissionError) as error:
+        errors.print(f"[bold red]error[/] {escape(str(error))}", soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        errors.print("\nStopped. Run the same command again to go on from here.")
+        sys.exit(130)
+
+
+def label(
+    videos: Path, out: Path, profile: str | None, file: Path | None, settings: list[str], workers: int, device: Device,
+    strict: bool, refit: bool, flow: bool,
+) -> None:  # fmt: skip
+    """Label a folder, in this process or as a Prefect flow run; exit code 1 if a video failed."""
+    with plain_errors():
+        config = load_config(file, settings, profile=profile)
+        if flow:
+            from flows.local import run_flow
+
+            summary = run_flow(videos, out, config, workers, device, strict, refit)
+        else:
+            with FrameBar() as bar:
+                summary = label_folder(videos, out, config, workers, strict, refit, device, bar)
+        print_summary(summary)
+        sys.exit(1 if summary.failed else 0)
+
+
+def print_summary(summary: Summary) -> None:
+    """The table of a run: a row per video, then failures, then where the store is."""
+    table = Table(
+        "video", *[Column(name, justify="right") for name in ("frames", "tracks", "categories", "fps", "dropped")]
+    )
+    for outcome in summary.outcomes:
+        if outcome.labels is None:
+            table.add_row(escape(outcome.source), "[red]failed[/]", "", "", "", "")
+            continue
+        found = outcome.labels
+        speed = f"{outcome.fps:.0f}" if outcome.fps else "up to date"
+        row = (found.frames, found.tracks, found.categories, speed, found.dropped)
+        table.add_row(escape(outcome.source), *[str(value) for value in row])
+    terminal.print(table)
+    for outcome in summary.failed:
+        terminal.print(f"[red]failed[/] {escape(outcome.source)}: {escape(outcome.failure)}", soft_wrap=True)
+    if summary.up_to_date:
+        terminal.print("Everything is up to date.")
+    elif summary.note:
+        terminal.print(f"Categories: {escape(summary.note)}.")
+    terminal.print(f"Labels: {escape(str(summary.store))}", soft_wrap=True)
+
+
+def show(store: Path) -> None:
+    """Print what a store holds."""
+    with plain_errors():
+        from labeling.show import summary
+
+        terminal.print(summary(open_store(store)))
+
+
+def validate(store: Path) -> None:
+    """Print everything that is wrong with a store; exit code 1 if anything is."""
+    with plain_errors():
+        from labeling.validate import validate as check
+
+        problems = check(store)
+        for problem in problems:
+            terminal.print(f"[red]wrong[/] {escape(problem)}", soft_wrap=True)
+        terminal.print("The store is valid." if not problems else f"{len(problems)} problem(s).")
+        sys.exit(1 if problems else 0)
+
+
+def overlay(store: Path, out: Path, videos: Path | None, only: list[str]) -> None:
+    """Write the overlay videos."""
+    with plain_errors():
+        from labeling.overlay import write_overlays
+
+        for path in write_overlays(open_store(store), out, videos, only):
+            terminal.print(escape(str(path)), soft_wrap=True)
+
+
+def report(store: Path, out: Path, videos: Path | None) -> None:
+    """Write the HTML report."""
+    with plain_errors():
+        from labeling.report import write_report
+
+        terminal.print(f"Report: {escape(str(write_report(open_store(store), out, videos)))}", soft_wrap=True)
+
+
+def export(store: Path, format: str, out: Path) -> None:
+    """Write the labels for another tool."""
+    with plain_errors():
+        from labeling.export import export as write
+
+        terminal.print(escape(str(write(open_store(store), format, out))), soft_wrap=True)
+
+
+def demo(folder: Path) -> None:
+    """Make videos, label them through the flow, write a report."""
+    with plain_errors():
+        from flows.demo_videos import write_demo_videos
+        from flows.local import run_flow
+        from labeling.report import write_report
+
+        terminal.print(f"Videos: {len(write_demo_videos(folder / 'videos'))} in {escape(str(folder / 'videos'))}")
+        summary = run_flow(folder / "videos", folder / "labels.zarr", LabelConfig())
+        print_summary(summary)
+        page = folder / "report" / "index.html"
+        if not summary.up_to_date or not page.exists():
+            page = write_report(open_store(summary.store), folder / "report")
+        terminal.print(f"Report: {escape(str(page.resolve()))}", soft_wrap=True)
+
+
+class FrameBar(Listener):
+    """A progress bar over the frames of all videos, with frames a second and time left."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[speed]}"), TimeRemainingColumn(), console=errors, transient=True,
+        )  # fmt: skip
+        self._job = self._bar.add_task("starting", total=None, speed="")
+        self._done: dict[str, int] = {}
+        self._expected: dict[str, int] = {}
+        self._videos = self._finished = self._failed = 0
+        self._began = time.monotonic()
+
+    def __enter__(self) -> FrameBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.stop()
+
+    def planned(self, videos: int) -> None:
+        """So many videos have to be tracked."""
+        self._videos, self._began = videos, time.monotonic()
+
+    def frames(self, source: Source, done: int, expected: int) -> None:
+        """A video got so far; videos not yet opened are taken to be as long as the others on average."""
+        self._done[source.id], self._expected[source.id] = done, max(done, expected)
+        total = sum(self._expected.values()) * self._videos / len(self._expected)
+        frames = sum(self._done.values())
+        speed = frames / max(1e-3, time.monotonic() - self._began)
+        self._bar.update(self._job, completed=frames, total=total, speed=f"{speed:.0f} frames/s")
+        self._describe()
+
+    def finished(self, source: Source, failure: str) -> None:
+        """A video was tracked, or failed."""
+        self._finished += 1
+        self._failed += bool(failure)
+        self._describe()
+
+    def _describe(self) -> None:
+        failed = f", [red]{self._failed} failed[/]" if self._failed else ""
+        self._bar.update(self._job, description=f"{self._finished} of {self._videos} videos{failed}")

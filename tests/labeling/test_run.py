@@ -1,0 +1,181 @@
+"""A run over a folder: the same store whatever happens on the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from labeling import open_store
+from labeling.config import load_config
+from labeling.isolation import Worker
+from labeling.run import RunError, label_folder
+from labeling.validate import validate
+from labeling.video import VideoError
+
+
+def contents(store: Path) -> dict[str, bytes]:
+    """Every file of a store by its relative path."""
+    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def reference(videos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("reference") / "labels.zarr"
+    summary = label_folder(videos, out, workers=1)
+    assert not summary.failed
+    assert not summary.up_to_date
+    return out
+
+
+def test_every_video_gets_its_objects(reference: Path) -> None:
+    store = open_store(reference)
+    assert validate(reference) == []
+    assert [len(store[name].tracks) for name in ("one", "three", "room")] == [2, 4, 1]
+    assert store["more/three.mp4"].frames == 40
+
+
+def test_number_of_workers_does_not_matter(videos: Path, reference: Path, tmp_path: Path) -> None:
+    label_folder(videos, tmp_path / "labels.zarr", workers=3)
+    assert contents(tmp_path / "labels.zarr") == contents(reference)
+
+
+def test_second_run_finds_everything_up_to_date(videos: Path, reference: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in reference.rglob("*")}
+    summary = label_folder(videos, reference)
+    assert summary.up_to_date
+    assert {path: path.stat().st_mtime_ns for path in reference.rglob("*")} == before
+
+
+@pytest.mark.slow
+def test_killed_run_resumes_to_the_same_store(videos: Path, reference: Path, tmp_path: Path) -> None:
+    expected = contents(reference)
+    out = tmp_path / "labels.zarr"
+    struck = 0
+    for share in (0.01, 0.1, 0.3, 0.5, 0.7, 0.85, 0.97):
+        shutil.rmtree(out, ignore_errors=True)
+        struck += kill_when(videos, out, int(share * len(expected)))
+        summary = label_folder(videos, out)
+        assert not summary.failed
+        assert contents(out) == expected, f"killed after {share:.0%} of the files"
+    assert struck >= 5, "the runs ended before they were killed: nothing was tested"
+
+
+def kill_when(videos: Path, out: Path, files: int) -> bool:
+    """Start a run, kill it with SIGKILL when the store has so many files; whether it was still running."""
+    command = [sys.executable, "-m", "flows.cli", "label", str(videos), "--out", str(out), "--workers", "1"]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while run.poll() is None and (not out.exists() or sum(1 for _ in out.rglob("*") if _.is_file()) < files):
+        time.sleep(0.002)
+    children = psutil.Process(run.pid).children(recursive=True) if run.poll() is None else []
+    alive = run.poll() is None
+    run.kill()
+    run.wait()
+    _, left = psutil.wait_procs(children, timeout=5)
+    assert not left, "worker processes outlive a killed run"
+    return alive
+
+
+def test_changed_filter_relabels_without_decoding(videos: Path, reference: Path, tmp_path: Path) -> None:
+    out = tmp_path / "labels.zarr"
+    shutil.copytree(reference, out)
+    summary = label_folder(videos, out, load_config(settings=["filters.min_area=1000"]))
+    assert all(outcome.fps is None for outcome in summary.outcomes), "nothing had to be tracked again"
+    store = open_store(out)
+    assert len(store["one"].tracks) == 0
+    assert {row["reason"] for row in store["one"].reasons} == {"tiny"}
+    assert len(store["one"].dropped) == 2, "dropped tracks keep their arrays"
+
+
+def test_changed_video_is_relabeled_and_the_others_are_not(videos: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "videos", tmp_path / "labels.zarr"
+    shutil.copytree(videos, folder)
+    label_folder(folder, out)
+    shutil.copy(folder / "one.mp4", folder / "room.mp4")
+    speeds = {outcome.source: outcome.fps for outcome in label_folder(folder, out).outcomes}
+    assert speeds["room.mp4"] is not None
+    assert speeds["one.mp4"] is None
+    assert len(open_store(out)["room"].tracks) == 2
+
+
+def test_new_video_joins_known_categories(videos: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "videos", tmp_path / "labels.zarr"
+    folder.mkdir()
+    shutil.copy(videos / "more" / "three.mp4", folder)
+    label_folder(folder, out)
+    before = open_store(out).vocabulary
+    shutil.copy(videos / "one.mp4", folder)
+    label_folder(folder, out)
+    store = open_store(out)
+    assert store.vocabulary is not None
+    assert before is not None
+    assert np.array_equal(store.vocabulary.prototypes, before.prototypes)
+    assert set(store["one"].tracks.category) == set(store["three"].tracks.category) == {0, 1}
+
+
+def test_video_that_became_unreadable_loses_its_labels(videos: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "videos", tmp_path / "labels.zarr"
+    shutil.copytree(videos, folder)
+    label_folder(folder, out)
+    (folder / "one.mp4").write_text("not a video")
+    summary = label_folder(folder, out)
+    assert [outcome.source for outcome in summary.failed] == ["one.mp4"]
+    store = open_store(out)
+    assert len(store) == 2
+    assert "one.mp4" in store.failures
+
+
+def test_two_runs_do_not_share_a_store(videos: Path, tmp_path: Path) -> None:
+    from labeling.run import locked
+
+    with locked(tmp_path / "labels.zarr"), pytest.raises(RunError, match="another run is writing"):
+        label_folder(videos, tmp_path / "labels.zarr")
+
+
+def test_folder_without_videos_is_said_to_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing here")
+    with pytest.raises(RunError, match="no videos in"):
+        label_folder(tmp_path, tmp_path / "labels.zarr")
+
+
+def test_strict_stops_at_the_first_failure(videos: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").write_text("not a video")
+    shutil.copy(videos / "one.mp4", tmp_path / "b.mp4")
+    with pytest.raises(RunError, match=r"a\.mp4"):
+        label_folder(tmp_path, tmp_path / "labels.zarr", workers=1, strict=True)
+
+
+def test_crash_of_a_worker_is_an_error_of_its_video(videos: Path, tmp_path: Path) -> None:
+    from labeling.folder import find_videos
+
+    worker = Worker()
+    source = find_videos(videos / "room.mp4").sources[0]
+    config = load_config()
+
+    def crash(done: int, expected: int) -> None:
+        os.kill(worker.start().pid, signal.SIGSEGV)
+
+    label_folder(videos / "one.mp4", tmp_path / "labels.zarr")
+    with pytest.raises(VideoError, match=r"room\.mp4: the decoder crashed \(SIGSEGV\)"):
+        worker.run("track", tmp_path / "labels.zarr", source, config, "auto", crash)
+    assert worker.run("track", tmp_path / "labels.zarr", source, config, "auto")["frames"] == 40
+    worker.close()
+
+
+def test_hanging_worker_is_given_up(videos: Path, tmp_path: Path) -> None:
+    from labeling.folder import find_videos
+
+    worker = Worker(patience=1.0)
+    source = find_videos(videos / "room.mp4").sources[0]
+    label_folder(videos / "one.mp4", tmp_path / "labels.zarr")
+    os.kill(worker.start().pid, signal.SIGSTOP)
+    with pytest.raises(VideoError, match="no progress for 1 seconds"):
+        worker.run("track", tmp_path / "labels.zarr", source, load_config(), "auto")
