@@ -19,7 +19,7 @@ from labeling.trackers.views import Blob, View, blob_of, joined
 
 VISIBLE = 0.12  # share of an object that must be seen beside the others for its place to count as measured
 SURE = 0.6  # the same for an object that was only near the blob
-NEAR = 0.5  # distance, in sizes, from a blob within which an object without a blob may be in it
+NEAR = 1.5  # distance, in sizes, from a blob within which an object without a blob may be in it
 BREAKING = 4  # frames for which an object may come in pieces before the pieces are taken for objects
 PIECE = 0.6  # share of a piece that lies inside the expected shape of the object it broke off
 OUTGROWN = 1.3  # growth in one frame that an object that keeps its shape does not do by itself
@@ -169,7 +169,10 @@ class Follower:
     def _see_merged(self, targets: list[Target], blob: Blob, view: View, doubtful: set[int]) -> None:
         """Find each of several targets inside the blob that they share; `doubtful` ones may not be there at all."""
         flexible = _flexible(targets)
-        parts = [Part(t.template, t.place(view), t.motion.deviation, t is flexible) for t in targets]
+        parts = [
+            Part(t.template, t.place(view), max(t.motion.deviation, (id(t) in doubtful) * t.size / 2), t is flexible)
+            for t in targets
+        ]
         placements, _ = split(blob.mask, parts, view.image)
         absent = [id(t) in doubtful and p.alone < SURE for t, p in zip(targets, placements, strict=True)]
         if any(absent):

@@ -1,0 +1,174 @@
+"""Is this the same object that was here before?
+
+Takes the finished tracklets of one video, with their categories, and says which of them are one instance: an object
+that left the frame and came back, or was hidden for long. Every tracklet's end is compared with every later beginning,
+and one assignment over all pairs decides; where two links are about as good as each other, none is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import BaseModel, Field
+from scipy.optimize import linear_sum_assignment
+
+ENDS = 6  # sightings at each end from which place and velocity are taken
+BORDER = 0.03  # of the frame's longer side: a box this near to the border is leaving or entering
+UNKNOWN_PLACE = 0.6  # cost of place where an object may have come back anywhere, as over the border
+NEVER = 1e6
+
+
+class ReacquireConfig(BaseModel, extra="forbid", frozen=True):
+    """Settings of re-acquisition."""
+
+    longest_gap: int = Field(default=300, ge=0, description="Frames after which a gone object is not linked any more.")
+    alike: float = Field(default=0.15, gt=0, le=2, description="Most cosine distance between looks of one instance.")
+    reach: float = Field(default=4.0, gt=0, description="Sizes that a hidden object may be from where it should be.")
+    margin: float = Field(default=0.15, ge=0, description="How much better than the next best a link must be.")
+
+
+@dataclass(frozen=True)
+class Tracklet:
+    """What is known of the two ends of a track."""
+
+    first: int
+    last: int  # frames, both inclusive
+    first_box: np.ndarray  # (4,) x1 y1 x2 y2
+    last_box: np.ndarray
+    first_velocity: np.ndarray  # (2,) pixels a frame
+    last_velocity: np.ndarray
+    category: int  # -1: unknown
+    embedding: np.ndarray | None  # (D,) mean looks; None if it was never seen clearly
+    size: tuple[int, int]  # height and width of the frame
+
+    @classmethod
+    def of(
+        cls,
+        frames: np.ndarray,
+        boxes: np.ndarray,
+        category: int,
+        embedding: np.ndarray | None,
+        size: tuple[int, int],
+    ) -> Tracklet:
+        """Sum up a track that was seen on `frames` (T,), in order, with `boxes` (T, 4)."""
+        frames, boxes = np.asarray(frames), np.asarray(boxes, np.float64)
+        start, end = slice(None, ENDS), slice(-ENDS, None)
+        return cls(
+            first=int(frames[0]),
+            last=int(frames[-1]),
+            first_box=boxes[0],
+            last_box=boxes[-1],
+            first_velocity=_velocity(frames[start], boxes[start]),
+            last_velocity=_velocity(frames[end], boxes[end]),
+            category=category,
+            embedding=embedding,
+            size=size,
+        )
+
+
+def relink(tracklets: Sequence[Tracklet], config: ReacquireConfig | None = None) -> np.ndarray:
+    """The instance that each tracklet belongs to, (N,) int64: 0, 1, ... in order of first appearance."""
+    config = config or ReacquireConfig()
+    count = len(tracklets)
+    cost = np.full((count, count), NEVER)
+    for i, earlier in enumerate(tracklets):
+        for j, later in enumerate(tracklets):
+            cost[i, j] = _cost(earlier, later, config)
+    follows = {j: i for i, j in _links(cost, config.margin)}
+    instance = np.full(count, -1, np.int64)
+    born = 0
+    for index in sorted(range(count), key=lambda k: (tracklets[k].first, k)):
+        if index in follows:
+            instance[index] = instance[follows[index]]
+        else:
+            instance[index], born = born, born + 1
+    return instance
+
+
+def _links(cost: np.ndarray, margin: float) -> list[tuple[int, int]]:
+    """Pairs (earlier, later) of the cheapest assignment in which not linking costs 1, ambiguous ones left out."""
+    if not cost.size or cost.min() >= 1:
+        return []
+    rows, columns = linear_sum_assignment(np.minimum(cost, 1.0))
+    links = []
+    for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
+        rivals = np.concatenate([np.delete(cost[i], j), np.delete(cost[:, j], i)])
+        if cost[i, j] < 1 and (not len(rivals) or cost[i, j] + margin <= rivals.min()):
+            links.append((i, j))
+    return links
+
+
+def _cost(earlier: Tracklet, later: Tracklet, config: ReacquireConfig) -> float:
+    """How unlikely it is that `later` goes on with `earlier`, 0 to 1; NEVER if it cannot be."""
+    gap = later.first - earlier.last
+    if not 0 < gap <= config.longest_gap or earlier.embedding is None or later.embedding is None:
+        return NEVER
+    if earlier.category != later.category and min(earlier.category, later.category) >= 0:
+        return NEVER
+    unlike = (1 - float(earlier.embedding @ later.embedding)) / config.alike
+    place = _place_cost(earlier, later, gap, config.reach)
+    size = _growth(earlier, later)
+    if unlike > 1 or place > 1 or size > 1:
+        return NEVER
+    return 0.4 * unlike + 0.4 * place + 0.2 * size
+
+
+def _place_cost(earlier: Tracklet, later: Tracklet, gap: int, reach: float) -> float:
+    """How far the later place is from where the object should be, in terms of `reach`; more than 1 cannot be."""
+    left, came = _at_border(earlier.last_box, earlier), _at_border(later.first_box, later)
+    if left and came:
+        return UNKNOWN_PLACE
+    if left != came and _inside_out(earlier, later, left):
+        return NEVER
+    side = max(_side(earlier.last_box), _side(later.first_box), 1.0)
+    start, end = _centre(earlier.last_box), _centre(later.first_box)
+    straight = np.linalg.norm(end - start - gap * earlier.last_velocity)
+    stayed = np.linalg.norm(end - start)
+    backwards = np.linalg.norm(start - end + gap * later.first_velocity)
+    return float(min(straight, stayed, backwards)) / (side * reach)
+
+
+def _inside_out(earlier: Tracklet, later: Tracklet, left: bool) -> bool:
+    """Did it leave over the border and turn up in the middle, or vanish in the middle and enter over the border?"""
+    moving = earlier.last_velocity if left else -later.first_velocity
+    box = earlier.last_box if left else later.first_box
+    return bool(_outward(box, moving, earlier.size))
+
+
+def _outward(box: np.ndarray, velocity: np.ndarray, size: tuple[int, int]) -> bool:
+    height, width = size
+    near = BORDER * max(height, width)
+    walls = [(box[0] <= near, -velocity[0]), (box[2] >= width - near, velocity[0])]
+    walls += [(box[1] <= near, -velocity[1]), (box[3] >= height - near, velocity[1])]
+    speed = 0.02 * max(_side(box), 1.0)
+    return any(touching and out > speed for touching, out in walls)
+
+
+def _at_border(box: np.ndarray, tracklet: Tracklet) -> bool:
+    height, width = tracklet.size
+    near = BORDER * max(height, width)
+    return bool(box[0] <= near or box[1] <= near or box[2] >= width - near or box[3] >= height - near)
+
+
+def _growth(earlier: Tracklet, later: Tracklet) -> float:
+    """Change of size between the two, 0 to 1; boxes cut off at the border tell only their longer side."""
+    before, after = (max(float(np.max(box[2:] - box[:2])), 1.0) for box in (earlier.last_box, later.first_box))
+    return abs(float(np.log(after / before))) / np.log(3.0)
+
+
+def _velocity(frames: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Median step a frame of the box centres, (2,)."""
+    if len(frames) < 2:
+        return np.zeros(2)
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+    return np.asarray(np.median(np.diff(centres, axis=0) / np.diff(frames)[:, None], axis=0))
+
+
+def _centre(box: np.ndarray) -> np.ndarray:
+    return np.asarray((box[:2] + box[2:]) / 2)
+
+
+def _side(box: np.ndarray) -> float:
+    return float(np.sqrt(max(float(np.prod(box[2:] - box[:2])), 0.0)))
