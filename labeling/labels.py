@@ -18,6 +18,7 @@ from labeling.masks import Mask, decode_runs, encode_runs
 from labeling.observations import Observations
 from labeling.store import write_tracks
 from labeling.tracks import UNASSIGNED, Tracks
+from labeling.vocabulary import unit
 from labeling.zarr_io import write_array
 
 BLOCK = 256  # frames whose masks are in memory at a time
@@ -35,8 +36,8 @@ def track_categories(seen: Observations, category_of: Callable[[np.ndarray], np.
 
 
 def mean_embedding(seen: Observations, track: int) -> np.ndarray:
-    """The mean of a track's sampled embeddings, (D,)."""
-    return np.asarray(seen.embedding[seen.embedding_track == track].mean(0))
+    """The mean of a track's sampled embeddings, (D,), unit length."""
+    return unit(seen.embedding[seen.embedding_track == track].mean(0, keepdims=True))[0]
 
 
 def majority(seen: Observations, members: Sequence[int], category: dict[int, int]) -> int:

@@ -34,7 +34,8 @@ def _embedded(config: LabelConfig, device: str) -> Backends:
     from labeling.proposals.motion import MotionProposer
     from labeling.trackers.association import AssociationTracker
 
-    proposer = MotionProposer(config.motion, keep_static=config.keep_static)
+    still = config.motion.still.model_copy(update={"keep_static": config.keep_static})
+    proposer = MotionProposer(config.motion.model_copy(update={"still": still}))
     return Backends(proposer, AppearanceEmbedder(), AssociationTracker(config.tracking))
 
 
