@@ -135,9 +135,9 @@ def _faults(block: dict[str, np.ndarray], size: tuple[int, int]) -> Iterator[tup
     if "boxes" in block:
         there = ~np.isnan(block["boxes"]).all(2)
         for name, values in block.items():
-            finite = np.isfinite(values).reshape(*values.shape[:2], -1)
-            yield f"{name} is not a number where there is a box", there & ~finite.all(2)
-            yield f"{name} has values where there is no box", ~there & finite.any(2)
+            finite, parts = np.isfinite(values), tuple(range(2, values.ndim))
+            yield f"{name} is not a number where there is a box", there & ~finite.all(axis=parts)
+            yield f"{name} has values where there is no box", ~there & finite.any(axis=parts)
         x1, y1, x2, y2 = np.moveaxis(block["boxes"].astype(np.float64), 2, 0)
         yield "boxes: x2 is not beyond x1", x2 <= x1
         yield "boxes: y2 is not beyond y1", y2 <= y1
