@@ -9,10 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeling.video import PICTURE_SUFFIXES, VIDEO_SUFFIXES
+from labeling.pictures import is_numbered
+from labeling.problems import shown
+from labeling.video import VIDEO_SUFFIXES
 
 MIN_PICTURES = 2  # a lone picture is not a video
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -37,52 +41,74 @@ class Folder:
 
 
 def find_videos(path: str | Path) -> Folder:
-    """Find all videos at `path`, a folder or one file; FileNotFoundError if it does not exist."""
-    start = Path(path).expanduser()
+    """Find all videos at `path`, a folder or one file; FileNotFoundError if it does not exist.
+
+    Links are followed, but never back into what is searched anyway. A folder with numbered pictures and no video file
+    is one video. Files and folders whose names start with a dot belong to other programs.
+    """
+    start = Path(path)
+    if not os.path.lexists(start):
+        start = Path(os.path.expanduser(start))
     if not start.exists():
-        raise FileNotFoundError(f"{start} does not exist. Give a folder of videos or one video file.")
+        raise FileNotFoundError(f"{shown(start)} does not exist. Give a folder of videos or one video file.")
+    if not start.is_dir():
+        root = start.parent.resolve()
+        return _folder(root, [root / start.name], {})
     start = start.resolve()
-    if start.is_file():
-        return Folder(start.parent, [_source(start, start.parent)], {})
-    if _is_picture_folder(start):
-        return Folder(start.parent, [_source(start, start.parent)], {})
-    sources: list[Source] = []
     unreadable: dict[str, str] = {}
-
-    def refused(error: OSError) -> None:
-        relative = os.path.relpath(error.filename, start)
-        unreadable[relative] = f"{error.filename} cannot be opened: {error.strerror}. Check its permissions."
-
-    for folder, folders, files in os.walk(start, onerror=refused):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and not name.endswith(".zarr"))
-        here = Path(folder)
-        if here != start and _is_picture_folder(here):
-            sources.append(_source(here, start))
-        for name in sorted(files):
-            if Path(name).suffix.lower() in VIDEO_SUFFIXES and not name.startswith("."):
-                sources.append(_source(here / name, start))
-    return Folder(start, sorted(sources), unreadable)
+    found: list[Path] = []
+    for folder, names in _walk(start, unreadable):
+        videos = [name for name in names if Path(name).suffix.lower() in VIDEO_SUFFIXES and not name.startswith(".")]
+        found.extend(folder / name for name in videos)
+        if not videos and sum(map(is_numbered, names)) >= MIN_PICTURES:
+            found.append(folder)
+    # A folder of pictures that is given itself goes by its own name.
+    return _folder(start.parent if found == [start] else start, found, unreadable)
 
 
 def video_id(relative: str) -> str:
     """A safe file name for a relative path; a path that had to be changed carries a hash of itself."""
-    safe = _UNSAFE.sub("_", relative.replace("/", "__")).lstrip(".")[:100]
-    if safe == relative and not safe.startswith("__") and safe != "zarr.json":
+    safe = _UNSAFE.sub("_", relative.replace("/", "__"))[:100]
+    if safe and safe == relative and not safe.startswith((".", "-", "__")) and safe != "zarr.json":
         return safe
     mark = hashlib.sha256(relative.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-    return f"{safe.lstrip('_') or 'video'}-{mark}"
+    return f"{safe.lstrip('._-') or 'video'}-{mark}"
 
 
-def _source(path: Path, root: Path) -> Source:
-    relative = path.relative_to(root).as_posix()
-    return Source(video_id(relative), relative, path)
+def _folder(root: Path, found: list[Path], unreadable: dict[str, str]) -> Folder:
+    sources = []
+    for path in found:
+        relative = path.relative_to(root).as_posix()
+        try:
+            relative.encode()
+        except UnicodeEncodeError:
+            unreadable[shown(relative)] = f"{shown(path)} has a name that is not UTF-8 text. Rename it."
+            continue
+        sources.append(Source(video_id(relative), relative, path))
+    return Folder(root, sorted(sources), unreadable)
 
 
-def _is_picture_folder(folder: Path) -> bool:
-    """Whether a folder holds numbered pictures (and so is one video)."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return False
-    pictures = [n for n in names if Path(n).suffix.lower() in PICTURE_SUFFIXES and Path(n).stem[-1:].isdigit()]
-    return len(pictures) >= MIN_PICTURES
+def _walk(start: Path, unreadable: dict[str, str]) -> Iterator[tuple[Path, list[str]]]:
+    """Every folder to look into with the names of its files; linked folders last, each folder once."""
+
+    def refused(error: OSError) -> None:
+        relative = shown(os.path.relpath(error.filename, start))
+        reason = f"cannot be opened: {error.strerror}. Give yourself the right to read it (chmod u+rx)."
+        unreadable[relative] = f"{shown(error.filename)} {reason}"
+
+    seen: set[tuple[int, int]] = set()
+    waiting = deque([start])
+    while waiting:
+        for place, folders, names in os.walk(waiting.popleft(), onerror=refused):
+            here = Path(place)
+            status = here.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                folders.clear()
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            wanted = sorted(name for name in folders if not name.startswith(".") and not name.endswith(".zarr"))
+            links = [name for name in wanted if (here / name).is_symlink()]
+            # A link to a folder above would lead around in a circle, or through the whole disk.
+            waiting.extend(here / name for name in links if not start.is_relative_to((here / name).resolve()))
+            folders[:] = [name for name in wanted if name not in links]
+            yield here, sorted(names)
