@@ -19,7 +19,9 @@ ALIKE_LEVELS, ALIKE_NOISE = 6.0, 4.0  # two samples of a pixel show the same thi
 CERTAIN = 0.95  # a colour seen this often at a pixel leaves no doubt
 PASSING = 0.75  # nor does one seen this often, and first and last: something else passed by in between
 STATES = 6  # colours a pixel may show for a while; more are objects in passing
-CONTRAST_NOISE = 10.0  # a step to the neighbours is bad up to 1; of 10 deviations, by two thirds
+CONTRAST_NOISE = 5.0  # contrast to the neighbours counts up to 1, and half at so many deviations
+SURE, SURE_SHARE = 0.2, 0.3  # pixels decided in one round: those that cost this little, and at least this share
+NEIGHBOURS = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
 SEEN_OFTEN = 0.4  # how much contrast e times as many sightings outweigh, if first and last sample agree
 SEEN_OFTEN_STEP = 0.25  # the same where they differ: an object came or went for good, so counts say little
 ISLAND_CONTRAST = 20.0  # grey levels by which a part of an object differs from the background around it
@@ -36,7 +38,7 @@ class Background:
 
 def background_of(pictures: np.ndarray) -> Background:
     """The background of pictures (K, H, W, 3) uint8 taken by a camera that stands still."""
-    picture = _median(pictures)
+    picture = _ranked(pictures, len(pictures) // 2)
     deviations = np.stack([largest_difference(image, picture) for image in pictures])
     noise = _noise(deviations)
     usual = float(np.median(noise))
@@ -58,12 +60,12 @@ def largest_difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return cv2.max(cv2.max(red, green), blue)
 
 
-def _median(pictures: np.ndarray) -> np.ndarray:
-    """The middle value of each pixel and channel, (H, W, 3) uint8, by a sorting network: whole pictures at a time."""
+def _ranked(pictures: np.ndarray, rank: int) -> np.ndarray:
+    """The value of that rank at each pixel and channel of (K, ...) uint8, by a sorting network of whole pictures."""
     stack = list(pictures)
     for first, second in _comparators(len(stack)):
         stack[first], stack[second] = cv2.min(stack[first], stack[second]), cv2.max(stack[first], stack[second])
-    return stack[len(stack) // 2]
+    return stack[rank]
 
 
 def _comparators(count: int) -> list[tuple[int, int]]:
@@ -89,8 +91,7 @@ def _noise(deviations: np.ndarray) -> np.ndarray:
     The quarter of the samples that come closest to the background shows it even where objects are most of the time;
     twice their deviation stands for the standard deviation of a pixel's largest channel.
     """
-    rank = (len(deviations) - 1) // 4
-    low = np.partition(deviations, rank, axis=0)[rank].astype(np.float32)
+    low = _ranked(deviations, (len(deviations) - 1) // 4).astype(np.float32)
     return np.maximum(cv2.blur(np.minimum(2 * low, MOST_NOISE), (5, 5)), LEAST_NOISE)
 
 
@@ -113,27 +114,31 @@ def _continue(
     result[1:-1, 1:-1] = picture
     known = np.zeros((height + 2, width + 2), np.uint8)
     known[1:-1, 1:-1] = _trusted(certain)
-    open_ = number >= 0
-    shifts = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
-    kernel = np.ones((3, 3), np.uint8)
-    while True:
-        front = (cv2.dilate(known, kernel) > 0) & open_
-        y, x = np.nonzero(front)
-        if not len(y):
-            break
-        chosen = number[y, x]
-        candidates = colours[chosen]
-        cost = np.zeros(candidates.shape[:2], np.float32)
-        neighbours = np.zeros(len(y), np.float32)
-        for dy, dx in shifts:
-            there = known[y + dy, x + dx].astype(np.float32)
-            apart = np.abs(candidates - result[y + dy, x + dx][:, None]).max(2)
-            cost += there[:, None] * (1 - np.exp(-apart / (CONTRAST_NOISE * usual)))
-            neighbours += there
-        best = (cost / neighbours[:, None] + prior[chosen]).argmin(1)
-        result[y, x] = candidates[np.arange(len(y)), best]
+    lowest = np.full((2, *prior.shape), np.inf, np.float32)  # contrast to the two neighbours each colour fits best
+    is_open = np.ones(len(rows), bool)
+    y, x = np.nonzero(known & cv2.dilate((number >= 0).astype(np.uint8), np.ones((3, 3), np.uint8)))
+    while len(y):
+        for dy, dx in NEIGHBOURS:
+            met = number[y + dy, x + dx]
+            fits = (met >= 0) & is_open[met]
+            met, here = met[fits], result[y[fits], x[fits]]
+            apart = np.abs(colours[met] - here[:, None]).max(2)
+            contrast = apart / (apart + CONTRAST_NOISE * usual)
+            first, second = lowest[0, met], lowest[1, met]
+            lowest[1, met] = np.minimum(second, np.maximum(first, contrast))
+            lowest[0, met] = np.minimum(first, contrast)
+        front = np.flatnonzero(is_open & np.isfinite(lowest[0, :, 0]))
+        first, second = lowest[:, front]
+        cost = (first + np.where(np.isfinite(second), second, first)) / 2 + prior[front]
+        best = cost.argmin(1)
+        cost = cost[np.arange(len(front)), best]
+        # The surest pixels first, so that a line goes on along itself before the sides close over it.
+        sure = cost <= max(SURE, np.quantile(cost, SURE_SHARE)) if len(front) else np.zeros(0, bool)
+        front, best = front[sure], best[sure]
+        y, x = rows[front] + 1, columns[front] + 1
+        result[y, x] = colours[front, best]
         known[y, x] = 1
-        open_[y, x] = False
+        is_open[front] = False
     grown = np.clip(np.round(result[1:-1, 1:-1]), 0, 255).astype(np.uint8)
     return _without_islands(grown, certain & (known[1:-1, 1:-1] == 0))
 
@@ -142,11 +147,11 @@ def _without_islands(picture: np.ndarray, islands: np.ndarray) -> np.ndarray:
     """Paint over regions that never changed, lie amid ones that did, and stand out: parts of an object always there."""
     if not islands.any():
         return picture
-    count, labels = cv2.connectedComponents(islands.astype(np.uint8), connectivity=8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(islands.astype(np.uint8), connectivity=8)
     hidden = np.zeros(islands.shape, np.uint8)
     for label in range(1, count):
-        rows, columns = np.nonzero(labels == label)
-        window = np.s_[max(rows.min() - 2, 0) : rows.max() + 3, max(columns.min() - 2, 0) : columns.max() + 3]
+        x, y, w, h = stats[label, :4]
+        window = np.s_[max(y - 2, 0) : y + h + 2, max(x - 2, 0) : x + w + 2]
         island = (labels[window] == label).astype(np.uint8)
         around = (cv2.dilate(island, np.ones((3, 3), np.uint8)) > 0) & (island == 0) & ~islands[window]
         rim = island.astype(bool) & (cv2.erode(island, np.ones((3, 3), np.uint8)) == 0)

@@ -46,8 +46,8 @@ def find_shadows(pictures: np.ndarray, background: Background, threshold: np.nda
     shares, through, hidden, touching, apart = [], 0, 0, 0, 0
     for image in chosen:
         front = largest_difference(image, background.picture) > threshold
-        share, dimmed = dimming(image, background)
-        dimmed &= front & (share > DARKEST) & (share < BRIGHTEST)
+        share, dimmed = dimming(image, background, front)
+        dimmed &= (share > DARKEST) & (share < BRIGHTEST)
         dim = cv2.morphologyEx(dimmed.astype(np.uint8), cv2.MORPH_OPEN, BLOCK)
         count, labels, stats, _ = cv2.connectedComponentsWithStats(dim, connectivity=8)
         others = cv2.dilate((front & ~dimmed).astype(np.uint8), BLOCK)
@@ -76,24 +76,34 @@ def find_shadows(pictures: np.ndarray, background: Background, threshold: np.nda
     return Shadows(float(low) - MARGIN, float(high) + MARGIN)
 
 
-def shadow_pixels(image: np.ndarray, background: Background, shadows: Shadows) -> np.ndarray:
-    """Where a picture (H, W, 3) uint8 differs from the background by a shadow or by the lack of one; (H, W) bool."""
-    share, dimmed = dimming(image, background)
+def shadow_pixels(image: np.ndarray, background: Background, shadows: Shadows, front: np.ndarray) -> np.ndarray:
+    """Where a picture (H, W, 3) uint8 differs from the background by a shadow or by the lack of one; (H, W) bool.
+
+    Only pixels of `front`, (H, W) uint8, are looked at.
+    """
+    share, dimmed = dimming(image, background, front)
     light = np.minimum(share, 1.0 / np.maximum(share, 1e-3))
-    core = dimmed & (light > shadows.low) & (light < shadows.high)
-    core = cv2.morphologyEx(core.astype(np.uint8), cv2.MORPH_OPEN, BLOCK)
-    fringe = dimmed & (light > shadows.low) & (cv2.dilate(core, BLOCK, iterations=2) > 0)
+    dimmed &= light > shadows.low
+    core = (dimmed & (light < shadows.high)).astype(np.uint8)
+    core = cv2.morphologyEx(core, cv2.MORPH_OPEN, BLOCK)
+    fringe = dimmed & (cv2.dilate(core, BLOCK, iterations=2) > 0)
     return fringe | (core > 0)
 
 
-def dimming(image: np.ndarray, background: Background) -> tuple[np.ndarray, np.ndarray]:
-    """The share of the background's light in every pixel, (H, W) float32, and whether that explains the pixel."""
-    seen, behind = image.astype(np.float32), background.picture.astype(np.float32)
-    ones = np.ones((1, 3), np.float32)
-    share = cv2.transform(seen * behind, ones) / np.maximum(cv2.transform(behind * behind, ones), 1.0)
-    channels = cv2.split(cv2.absdiff(seen, behind * share[:, :, None]))
-    residual = cv2.max(cv2.max(channels[0], channels[1]), channels[2])
-    return share, residual < (RESIDUAL_LEVELS + RESIDUAL_NOISE * background.noise) * np.maximum(share, 1.0)
+def dimming(image: np.ndarray, background: Background, front: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The share of the background's light in every pixel, (H, W) float32, and whether that explains the pixel.
+
+    Pixels outside `front`, (H, W), have a share of 1 and are not explained.
+    """
+    pixels = np.flatnonzero(front)
+    seen = image.reshape(-1, 3)[pixels].astype(np.float32)
+    behind = background.picture.reshape(-1, 3)[pixels].astype(np.float32)
+    light = (seen * behind).sum(1) / np.maximum((behind * behind).sum(1), 1.0)
+    residual = np.abs(seen - behind * light[:, None]).max(1)
+    allowed = (RESIDUAL_LEVELS + RESIDUAL_NOISE * background.noise.ravel()[pixels]) * np.maximum(light, 1.0)
+    share, dimmed = np.ones(front.shape, np.float32), np.zeros(front.shape, bool)
+    share.flat[pixels], dimmed.flat[pixels] = light, residual < allowed
+    return share, dimmed
 
 
 def _structured(background: Background) -> np.ndarray:

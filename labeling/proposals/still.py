@@ -14,17 +14,14 @@ from labeling.masks import Mask
 from labeling.proposals import Proposal
 from labeling.proposals.attached import without_attached
 from labeling.proposals.background import Background, background_of, largest_difference
+from labeling.proposals.matting import coverage_of, luma_first
 from labeling.proposals.shadows import find_shadows, shadow_pixels
 
 FAINT_LEVELS, FAINT_NOISE = 6.0, 3.0  # a pixel may belong to an object from here on: levels + so many deviations
 CLEAR_LEVELS, CLEAR_NOISE = 12.0, 6.0  # an object has pixels at least this different
 RING = 2  # pixels around a piece in which its soft edge may end
-CHROMA = 0.05  # weight of colour against brightness at edges: video stores colour at half the resolution
-SOFT = 0.3  # an object whose pixels this close to its edge are mostly covered less than this fades out, as a blob
-RINGS = 0.06  # compression draws rings of this strength around a strong contrast
-NEARBY = np.ones((9, 9), np.uint8)  # as far as this
 ATTACHED_PICTURES = 24  # enough to see what touches what all the time
-CLOSING = 240  # gaps of so small a part of the height are closed
+CLOSING = 120  # gaps of so small a part of the height are closed
 BLOCK = np.ones((3, 3), np.uint8)
 
 
@@ -42,7 +39,8 @@ class StillProposer:
     def __init__(self, pictures: np.ndarray, config: StillConfig) -> None:
         """Learn the scene from sampled pictures (K, H, W, 3) uint8."""
         self.config = config
-        self._closing = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * (pictures.shape[1] // CLOSING) + 3,) * 2)
+        gap = 2 * max(1, pictures.shape[1] // CLOSING) + 1
+        self._closing = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (gap, gap))
         self._set(background_of(pictures))
         self._shadows = find_shadows(pictures, self.background, self._faint)
         chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, ATTACHED_PICTURES).astype(int))]
@@ -51,7 +49,7 @@ class StillProposer:
 
     def _set(self, background: Background) -> None:
         self.background = background
-        self._behind = _luma_first(background.picture)
+        self._behind = luma_first(background.picture)
         self._faint = _levels(FAINT_LEVELS + FAINT_NOISE * background.noise)
         self._clear = _levels(CLEAR_LEVELS + CLEAR_NOISE * background.noise)
 
@@ -61,7 +59,7 @@ class StillProposer:
         count, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8, ltype=cv2.CV_16U)
         clear = np.bincount(labels[difference > self._clear], minlength=count)
         least = max(self.config.min_area, self.config.min_share * labels.size)
-        picture = _luma_first(image)
+        picture = luma_first(image)
         proposals = []
         for label in range(1, count):
             if clear[label] < 1 or stats[label, cv2.CC_STAT_AREA] < least:
@@ -76,58 +74,22 @@ class StillProposer:
         difference = largest_difference(image, self.background.picture)
         front = cv2.compare(difference, self._faint, cv2.CMP_GT)
         if self._shadows is not None:
-            front[shadow_pixels(image, self.background, self._shadows)] = 0
+            front[shadow_pixels(image, self.background, self._shadows, front)] = 0
             front = cv2.morphologyEx(front, cv2.MORPH_OPEN, BLOCK)
         return cv2.morphologyEx(front, cv2.MORPH_CLOSE, self._closing), difference
 
     def _matte(
         self, picture: np.ndarray, difference: np.ndarray, labels: np.ndarray, label: int, stats: np.ndarray
     ) -> Mask | None:
-        """The soft mask of one piece: how far each pixel's colour lies on the way from background to object."""
+        """The soft mask of one piece."""
         height, width = labels.shape
         x, y = max(stats[0] - RING, 0), max(stats[1] - RING, 0)
         right, bottom = min(stats[0] + stats[2] + RING, width), min(stats[1] + stats[3] + RING, height)
         window = np.s_[y:bottom, x:right]
-        mine = labels[window]
-        piece = cv2.compare(mine, float(label), cv2.CMP_EQ)
-        height = cv2.bitwise_and(difference[window], piece)
-        summit = _uphill(cv2.blur(height, (3, 3), borderType=cv2.BORDER_REPLICATE))
-        behind = self._behind[window].reshape(-1, 3)
-        seen = picture[window].reshape(-1, 3)
-        way, gone = seen[summit] - behind, seen - behind
-        way_weighted = way * np.float32([1, CHROMA, CHROMA])
-        share = np.einsum("ij,ij->i", gone, way_weighted) / np.maximum(np.einsum("ij,ij->i", way, way_weighted), 1.0)
-        coverage = np.round(np.clip(share, 0, 1) * 255).astype(np.uint8).reshape(piece.shape)
-        inner = cv2.erode(piece, BLOCK, borderValue=255)
-        core = cv2.erode(inner, BLOCK, borderValue=255)
-        near_edge = coverage[(inner > 0) & (core == 0)]
-        if len(near_edge) and np.median(near_edge) > SOFT * 255:
-            coverage[core > 0] = 255
-        else:
-            coverage = cv2.blur(coverage, (3, 3), borderType=cv2.BORDER_REPLICATE)
-        coverage[height < RINGS * cv2.dilate(height, NEARBY)] = 0
-        coverage[(cv2.dilate(piece, BLOCK) == 0) | ((mine > 0) & (piece == 0))] = 0
+        piece = cv2.compare(labels[window], float(label), cv2.CMP_EQ)
+        others = (labels[window] > 0) & (piece == 0)
+        coverage = coverage_of(piece, others, difference[window], picture[window], self._behind[window])
         return Mask.cut(coverage, int(x), int(y))
-
-
-def _uphill(height: np.ndarray, rounds: int = 5) -> np.ndarray:
-    """For each pixel of (h, w) uint8 the flat index of the summit that leads steadily uphill from it."""
-    rows, columns = height.shape
-    padded = cv2.copyMakeBorder(height, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
-    best, target = height, np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
-    step = target.copy()
-    least = cv2.add(cv2.convertScaleAbs(height, alpha=1.05), 1)  # less of a rise is noise on a plateau
-    best = cv2.max(best, least)
-    for dy in (-1, 0, 1):
-        for dx in (-1, 0, 1):
-            there = padded[1 + dy : 1 + dy + rows, 1 + dx : 1 + dx + columns]
-            higher = there > best
-            step[higher] = target[higher] + (dy * columns + dx)
-            best = cv2.max(best, there)
-    step = step.ravel()
-    for _ in range(rounds):
-        step = step[step]
-    return step
 
 
 def _largest(front: np.ndarray, share: float = 0.05) -> np.ndarray:
@@ -137,11 +99,6 @@ def _largest(front: np.ndarray, share: float = 0.05) -> np.ndarray:
     keep = area >= share * area[1:].max(initial=0)
     keep[0] = False
     return keep[labels].astype(np.uint8)
-
-
-def _luma_first(image: np.ndarray) -> np.ndarray:
-    """A picture (H, W, 3) uint8 as brightness and two colour differences, float32."""
-    return cv2.cvtColor(image, cv2.COLOR_RGB2YCrCb).astype(np.float32)
 
 
 def _levels(values: np.ndarray) -> np.ndarray:
