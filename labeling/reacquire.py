@@ -17,6 +17,7 @@ from scipy.optimize import linear_sum_assignment
 ENDS = 6  # sightings at each end from which place and velocity are taken
 BORDER = 0.03  # of the frame's longer side: a box this near to the border is leaving or entering
 UNKNOWN_PLACE = 0.6  # cost of place where an object may have come back anywhere, as over the border
+GROWTH = np.log(3.0)  # largest change of size while out of sight
 NEVER = 1e6
 
 
@@ -39,6 +40,7 @@ class Tracklet:
     last_box: np.ndarray
     first_velocity: np.ndarray  # (2,) pixels a frame
     last_velocity: np.ndarray
+    side: float  # pixels: usual longer side of its boxes, where the frame does not cut them off
     category: int  # -1: unknown
     embedding: np.ndarray | None  # (D,) mean looks; None if it was never seen clearly
     size: tuple[int, int]  # height and width of the frame
@@ -62,6 +64,7 @@ class Tracklet:
             last_box=boxes[-1],
             first_velocity=_velocity(frames[start], boxes[start]),
             last_velocity=_velocity(frames[end], boxes[end]),
+            side=_usual_side(boxes, size),
             category=category,
             embedding=embedding,
             size=size,
@@ -76,7 +79,7 @@ def relink(tracklets: Sequence[Tracklet], config: ReacquireConfig | None = None)
     for i, earlier in enumerate(tracklets):
         for j, later in enumerate(tracklets):
             cost[i, j] = _cost(earlier, later, config)
-    follows = {j: i for i, j in _links(cost, config.margin)}
+    follows = {j: i for i, j in _links(cost, _together(tracklets), config.margin)}
     instance = np.full(count, -1, np.int64)
     born = 0
     for index in sorted(range(count), key=lambda k: (tracklets[k].first, k)):
@@ -87,14 +90,23 @@ def relink(tracklets: Sequence[Tracklet], config: ReacquireConfig | None = None)
     return instance
 
 
-def _links(cost: np.ndarray, margin: float) -> list[tuple[int, int]]:
+def _together(tracklets: Sequence[Tracklet]) -> np.ndarray:
+    """Which tracklets are in view at the same time, (N, N) bool: only those are rivals, others may be one chain."""
+    first = np.array([t.first for t in tracklets])
+    last = np.array([t.last for t in tracklets])
+    return (first[:, None] <= last[None]) & (first[None] <= last[:, None])
+
+
+def _links(cost: np.ndarray, together: np.ndarray, margin: float) -> list[tuple[int, int]]:
     """Pairs (earlier, later) of the cheapest assignment in which not linking costs 1, ambiguous ones left out."""
     if not cost.size or cost.min() >= 1:
         return []
     rows, columns = linear_sum_assignment(np.minimum(cost, 1.0))
     links = []
     for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
-        rivals = np.concatenate([np.delete(cost[i], j), np.delete(cost[:, j], i)])
+        later, earlier = together[j].copy(), together[i].copy()
+        later[j] = earlier[i] = False
+        rivals = np.concatenate([cost[i, later], cost[earlier, j]])
         if cost[i, j] < 1 and (not len(rivals) or cost[i, j] + margin <= rivals.min()):
             links.append((i, j))
     return links
@@ -109,10 +121,10 @@ def _cost(earlier: Tracklet, later: Tracklet, config: ReacquireConfig) -> float:
         return NEVER
     unlike = (1 - float(earlier.embedding @ later.embedding)) / config.alike
     place = _place_cost(earlier, later, gap, config.reach)
-    size = _growth(earlier, later)
+    size = abs(float(np.log(later.side / earlier.side))) / GROWTH
     if unlike > 1 or place > 1 or size > 1:
         return NEVER
-    return 0.4 * unlike + 0.4 * place + 0.2 * size
+    return 0.4 * unlike + 0.4 * place + 0.1 * size + 0.1 * gap / config.longest_gap
 
 
 def _place_cost(earlier: Tracklet, later: Tracklet, gap: int, reach: float) -> float:
@@ -122,7 +134,7 @@ def _place_cost(earlier: Tracklet, later: Tracklet, gap: int, reach: float) -> f
         return UNKNOWN_PLACE
     if left != came and _inside_out(earlier, later, left):
         return NEVER
-    side = max(_side(earlier.last_box), _side(later.first_box), 1.0)
+    side = max(earlier.side, later.side)
     start, end = _centre(earlier.last_box), _centre(later.first_box)
     straight = np.linalg.norm(end - start - gap * earlier.last_velocity)
     stayed = np.linalg.norm(end - start)
@@ -134,15 +146,16 @@ def _inside_out(earlier: Tracklet, later: Tracklet, left: bool) -> bool:
     """Did it leave over the border and turn up in the middle, or vanish in the middle and enter over the border?"""
     moving = earlier.last_velocity if left else -later.first_velocity
     box = earlier.last_box if left else later.first_box
-    return bool(_outward(box, moving, earlier.size))
+    return _outward(box, moving, earlier)
 
 
-def _outward(box: np.ndarray, velocity: np.ndarray, size: tuple[int, int]) -> bool:
-    height, width = size
+def _outward(box: np.ndarray, velocity: np.ndarray, tracklet: Tracklet) -> bool:
+    """Does a box at the border move out of the frame?"""
+    height, width = tracklet.size
     near = BORDER * max(height, width)
     walls = [(box[0] <= near, -velocity[0]), (box[2] >= width - near, velocity[0])]
     walls += [(box[1] <= near, -velocity[1]), (box[3] >= height - near, velocity[1])]
-    speed = 0.02 * max(_side(box), 1.0)
+    speed = 0.02 * tracklet.side
     return any(touching and out > speed for touching, out in walls)
 
 
@@ -152,10 +165,12 @@ def _at_border(box: np.ndarray, tracklet: Tracklet) -> bool:
     return bool(box[0] <= near or box[1] <= near or box[2] >= width - near or box[3] >= height - near)
 
 
-def _growth(earlier: Tracklet, later: Tracklet) -> float:
-    """Change of size between the two, 0 to 1; boxes cut off at the border tell only their longer side."""
-    before, after = (max(float(np.max(box[2:] - box[:2])), 1.0) for box in (earlier.last_box, later.first_box))
-    return abs(float(np.log(after / before))) / np.log(3.0)
+def _usual_side(boxes: np.ndarray, size: tuple[int, int]) -> float:
+    """Median longer side of boxes (T, 4), those at the border left out if there are others."""
+    height, width = size
+    whole = (boxes[:, :2] > 0.5).all(1) & (boxes[:, 2] < width - 0.5) & (boxes[:, 3] < height - 0.5)
+    sides = (boxes[:, 2:] - boxes[:, :2]).max(1)
+    return max(float(np.median(sides[whole] if whole.any() else sides)), 1.0)
 
 
 def _velocity(frames: np.ndarray, boxes: np.ndarray) -> np.ndarray:
@@ -168,7 +183,3 @@ def _velocity(frames: np.ndarray, boxes: np.ndarray) -> np.ndarray:
 
 def _centre(box: np.ndarray) -> np.ndarray:
     return np.asarray((box[:2] + box[2:]) / 2)
-
-
-def _side(box: np.ndarray) -> float:
-    return float(np.sqrt(max(float(np.prod(box[2:] - box[:2])), 0.0)))

@@ -25,6 +25,7 @@ PIECE = 0.6  # share of a piece that lies inside the expected shape of the objec
 OUTGROWN = 1.3  # growth in one frame that an object that keeps its shape does not do by itself
 REST = 0.4  # share of a known object's area from which on what is left over of a blob is an object too
 RECHECK = 5  # frames after which to ask again whether a blob is a heap of known things
+APART, INSEPARABLE, STUCK = 4, 6, 0.03  # frames alone, frames together, sizes a frame: what stays a piece of another
 LARGER, OTHER_COLOUR = 1.5, 25.0  # times the area and Lab units: from there on colour tells two objects apart
 GUESSED = 0.2  # score of a place that was not measured
 TOGETHER = 0.8  # score of a place inside a merged blob, as a share of the blob's
@@ -132,7 +133,7 @@ class Follower:
                 if len(members) != 1 or (shape := shapes[members[0]]) is None:
                     continue
                 target = self.targets[members[0]]
-                if not target.confirmed or target.broken >= BREAKING:
+                if target.broken >= BREAKING:
                     continue
                 inside = intersection(shape, blobs[j].mask) / max(blobs[j].area, 1e-6)
                 if inside > PIECE and blobs[j].area + blobs[k].area < 1.3 * target.area:
@@ -168,6 +169,13 @@ class Follower:
 
     def _see_merged(self, targets: list[Target], blob: Blob, view: View, doubtful: set[int]) -> None:
         """Find each of several targets inside the blob that they share; `doubtful` ones may not be there at all."""
+        fragments = [target for target in targets if _is_fragment(target, targets)]
+        if fragments:
+            self.targets = [target for target in self.targets if not any(target is other for other in fragments)]
+            targets = [target for target in targets if not any(target is other for other in fragments)]
+            if len(targets) == 1:
+                self._see_alone(targets[0], blob, view)
+                return
         flexible = _flexible(targets)
         parts = [
             Part(t.template, t.place(view), max(t.motion.deviation, (id(t) in doubtful) * t.size / 2), t is flexible)
@@ -186,6 +194,7 @@ class Follower:
         for target, placement in zip(targets, placements, strict=True):
             target.unseen = 0
             target.merged = True
+            target.together += 1
             if placement.mask is not None:
                 shown = blob_of(placement.mask, blob.score * TOGETHER, view.image, self.embedder)
                 target.see(shown, view)
@@ -261,6 +270,18 @@ class Follower:
             target.number, self.born = self.born, self.born + 1
         seen = Observation(view.index, target.number, mask, score, 0.0, looks)
         self.history.add(seen, target.motion, measured=target.unmeasured == 0)
+
+
+def _is_fragment(target: Target, group: list[Target]) -> bool:
+    """Was it hardly ever apart from a larger one of the group, with which it moves: a piece of it, seen once by chance?
+
+    What keeps its shape was recognised as an object of its own.
+    """
+    if target.alone >= APART or target.together < INSEPARABLE or target.rigid >= RIGID:
+        return False
+    larger = [other for other in group if other is not target and other.area >= target.area]
+    steps = [float(np.linalg.norm(target.motion.velocity - other.motion.velocity)) for other in larger]
+    return any(step < STUCK * target.size for step in steps)
 
 
 def _gap(first: Mask, second: Mask) -> float:

@@ -18,6 +18,8 @@ FINE_SIZE = 48  # pixels: small shapes are kept this finely, so that shifting th
 WORKING_SIZE = 96  # pixels: larger blobs are split at a smaller scale; a part's place is then precise enough
 SWEEPS = 3  # rounds in which each part is shifted while the others rest
 COVERAGE_NOISE = 0.1  # variance of a component's coverage that the shapes need not explain
+RIM = np.ones((3, 3), np.uint8)  # one pixel around a shape, where colours mix
+CRUMB = 0.1  # share of the largest piece below which a piece of a flexible object is a leftover of its neighbours
 TAIL = 3.0  # degrees of freedom, so to say, of where an object may be around its expected place
 COLOUR_SPREAD = 30.0  # Lab units within which colours count as the same
 
@@ -111,18 +113,17 @@ class Placement:
 def remainder(component: Mask, shapes: Sequence[Mask], least_area: float) -> Mask | None:
     """The largest piece of a component that the `shapes` inside it leave over; None below `least_area` pixels."""
     left = component.coverage.copy()
-    rim = np.ones((3, 3), np.uint8)
     for shape in shapes:
         inside = np.zeros((left.shape[0] + 2, left.shape[1] + 2), np.uint8)
         window = Mask(component.x - 1, component.y - 1, inside)
         _draw(shape, window)
-        left[cv2.dilate(inside, rim)[1:-1, 1:-1] >= 64] = 0
-    solid = cv2.morphologyEx((left >= 128).astype(np.uint8), cv2.MORPH_OPEN, rim)
+        left[cv2.dilate(inside, RIM)[1:-1, 1:-1] >= 64] = 0
+    solid = cv2.morphologyEx((left >= 128).astype(np.uint8), cv2.MORPH_OPEN, RIM)
     count, labels, stats, _ = cv2.connectedComponentsWithStats(solid, connectivity=4)
     if count < 2:
         return None
     best = 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
-    near = cv2.dilate((labels == best).astype(np.uint8), rim)
+    near = cv2.dilate((labels == best).astype(np.uint8), RIM)
     piece = Mask.cut(left * near, component.x, component.y)
     return piece if piece is not None and piece.area >= least_area else None
 
@@ -192,21 +193,30 @@ def split(component: Mask, parts: Sequence[Part], image: np.ndarray) -> tuple[li
 
 def _left_over(component: Mask, parts: Sequence[Part], centres: list[np.ndarray], own: int, image: np.ndarray) -> Mask:
     """The component without the pixels that the other parts cover and whose colour is theirs."""
-    left = component.coverage.astype(np.float32)
+    left = component.coverage.copy()
     for i, part in enumerate(parts):
         shape = part.template.mask(centres[i], *image.shape[:2])
         if i == own or shape is None:
             continue
-        x1, y1, x2, y2 = shape.bounds
         bounds = component.bounds
-        x1, y1, x2, y2 = max(x1, bounds[0]), max(y1, bounds[1]), min(x2, bounds[2]), min(y2, bounds[3])
+        x1, y1, x2, y2 = shape.bounds
+        x1, y1, x2, y2 = max(x1 - 1, bounds[0]), max(y1 - 1, bounds[1]), min(x2 + 1, bounds[2]), min(y2 + 1, bounds[3])
         if x1 >= x2 or y1 >= y2:
             continue
         lab = cv2.cvtColor(np.ascontiguousarray(image[y1:y2, x1:x2]), cv2.COLOR_RGB2LAB).astype(np.float32)
-        mine, other = (colour_fit(lab, p.template.colour) + 0.02 for p in (parts[own], part))
-        taken = shape.coverage[y1 - shape.y : y2 - shape.y, x1 - shape.x : x2 - shape.x] / 255.0
-        left[y1 - bounds[1] : y2 - bounds[1], x1 - bounds[0] : x2 - bounds[0]] *= 1 - taken * (other > mine)
-    return Mask.cut(np.round(left).astype(np.uint8), component.x, component.y) or component
+        mine, other = (colour_fit(lab, p.template.colour) for p in (parts[own], part))
+        window = Mask(x1, y1, np.zeros((y2 - y1, x2 - x1), np.uint8))
+        _draw(shape, window)
+        near = cv2.dilate(window.coverage, RIM) > 25
+        left[y1 - bounds[1] : y2 - bounds[1], x1 - bounds[0] : x2 - bounds[0]][
+            near & ((other > mine) | (mine < 0.3))
+        ] = 0
+    count, labels, stats, _ = cv2.connectedComponentsWithStats((left >= 64).astype(np.uint8), connectivity=8)
+    crumbs = stats[:, cv2.CC_STAT_AREA] < CRUMB * stats[1:, cv2.CC_STAT_AREA].max(initial=0)
+    crumbs[0] = False
+    if count > 2 and crumbs.any():
+        left[cv2.dilate(crumbs[labels].astype(np.uint8), RIM) > 0] = 0
+    return Mask.cut(left, component.x, component.y) or component
 
 
 def _scene(

@@ -30,7 +30,9 @@ class Target:
     template: Template
     looks: np.ndarray
     area: float
-    sightings: int = 1
+    sightings: int = 0
+    alone: int = 0  # sightings that it shared with nobody
+    together: int = 0  # frames in a row in which it shared its blob
     unseen: int = 0  # frames since it was last found, alone or inside a blob
     unmeasured: int = 0  # frames since its place was last measured
     broken: int = 0  # frames in a row in which it came in pieces
@@ -82,6 +84,8 @@ class Target:
             self.motion.size = self.size
         self.broken = self.broken + 1 if blob.pieces > 1 else 0
         self.merged = False
+        self.alone += 1
+        self.together = 0
         self.motion.update(blob.centre)
         looks = self.looks + LOOKS_MEMORY * (blob.looks - self.looks)
         self.looks = looks / np.linalg.norm(looks)

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from labeling import geometry
+from labeling.embeddings.appearance import AppearanceEmbedder
+from labeling.trackers import Observation
+from labeling.trackers.association import AssociationTracker
+from tests.labeling.moving_discs import BLUE, RED, WHITE, Path, line, scene
+
+
+def tracked(discs, frames: int, shape=(96, 128), change=lambda frame: frame) -> dict[int, dict[int, Observation]]:
+    """Observations by track and frame."""
+    found: dict[int, dict[int, Observation]] = defaultdict(dict)
+    frames_in = (change(frame) for frame in scene(discs, frames, shape))
+    last = -1
+    for seen in AssociationTracker().track(frames_in, AppearanceEmbedder()):
+        assert seen.frame >= last
+        last = seen.frame
+        assert seen.frame not in found[seen.track]
+        found[seen.track][seen.frame] = seen
+    return dict(found)
+
+
+def assert_follows(tracks: dict[int, dict[int, Observation]], path: Path, frames: list[int], tolerance: float) -> int:
+    """Exactly one track is on the path, from the first frame to the last; its number."""
+    numbers = set()
+    for frame in frames:
+        here = {n: geometry.box(t[frame].mask) for n, t in tracks.items() if frame in t}
+        x, y = path(frame)
+        offsets = {n: np.hypot((b[0] + b[2]) / 2 - x, (b[1] + b[3]) / 2 - y) for n, b in here.items()}
+        number = min(offsets, key=offsets.get)
+        assert offsets[number] < tolerance, f"nobody follows at frame {frame}"
+        numbers.add(number)
+    assert len(numbers) == 1, f"the identity changed: {numbers}"
+    return numbers.pop()
+
+
+def test_two_identical_discs_keep_their_identity_through_a_crossing():
+    first, second = line((20, 40), (2, 0.3)), line((108, 52), (-2, -0.2))
+    tracks = tracked([(first, WHITE, 6), (second, WHITE, 6)], 45)
+    assert len(tracks) == 2
+    apart = [t for t in range(45) if np.hypot(*np.subtract(first(t), second(t))) > 5]
+    one, other = (assert_follows(tracks, path, apart, 1.5) for path in (first, second))
+    assert one != other
+
+
+def test_boxes_keep_their_size_while_merged():
+    first, second = line((20, 48), (2, 0)), line((100, 52), (-1.5, 0))
+    tracks = tracked([(first, WHITE, 6), (second, WHITE, 6)], 40)
+    for track in tracks.values():
+        for seen in track.values():
+            box = geometry.box(seen.mask)
+            np.testing.assert_allclose(box[2:] - box[:2], 12, atol=1.2)
+
+
+def test_discs_that_begin_merged_are_told_apart_from_the_first_frame():
+    first, second = line((40, 40), (1.2, 0.4)), line((47, 44), (-1.0, 0.9))
+    tracks = tracked([(first, WHITE, 6), (second, WHITE, 6)], 40)
+    one, other = (assert_follows(tracks, path, list(range(40)), 2.5) for path in (first, second))
+    assert one != other
+
+
+def test_a_small_disc_is_found_in_front_of_a_large_one_of_another_colour():
+    small, large = line((15, 48), (2, 0)), line((64, 48), (0, 0.1))
+    tracks = tracked([(large, BLUE, 16), (small, RED, 5)], 50)
+    assert_follows(tracks, small, list(range(50)), 1.5)
+    assert_follows(tracks, large, list(range(50)), 2.5)
+
+
+def test_a_bounce_at_the_border_keeps_the_identity():
+    def bouncing(t: int) -> tuple[float, float]:
+        x = 40 - 3.0 * t
+        return (x if x > 6 else 12 - x), 30 + 0.5 * t
+
+    tracks = tracked([(bouncing, WHITE, 6), (line((30, 80), (1.5, 0)), WHITE, 6)], 35)
+    assert len(tracks) == 2
+    assert_follows(tracks, bouncing, list(range(35)), 1.5)
+
+
+@pytest.mark.parametrize("gap", [1, 5, 9])
+def test_a_short_gap_is_filled(gap):
+    path = line((20, 48), (2, 0))
+
+    def drop(frame):
+        return replace(frame, proposals=[]) if 20 <= frame.frame.index < 20 + gap else frame
+
+    tracks = tracked([(path, RED, 6)], 45, change=drop)
+    assert len(tracks) == 1
+    assert_follows(tracks, path, list(range(45)), 1.0)
+    filled = tracks[0][20]
+    assert filled.embedding is None
+    assert filled.score < tracks[0][19].score
+
+
+def test_an_object_in_pieces_stays_one_track():
+    path = line((20, 48), (1.5, 0))
+
+    def halve(frame):
+        if frame.frame.index not in (20, 21, 30):
+            return frame
+        whole = frame.proposals[0]
+        left, right = whole.mask.coverage.copy(), whole.mask.coverage.copy()
+        left[:, 7:], right[:, :9] = 0, 0
+        parts = [replace(whole, mask=replace(whole.mask, coverage=half)) for half in (left, right)]
+        return replace(frame, proposals=parts)
+
+    tracks = tracked([(path, RED, 8)], 45, change=halve)
+    assert len(tracks) == 1
+
+
+def test_an_object_that_appears_later_gets_a_number_of_its_own():
+    late = line((10, 20), (1, 0.5))
+    tracks = tracked([(line((20, 70), (1, 0)), WHITE, 6), (lambda t: late(t) if t >= 40 else None, WHITE, 6)], 70)
+    assert sorted(tracks) == [0, 1]
+    assert min(tracks[1]) == 40
+
+
+def test_a_cut_ends_all_tracks():
+    path = line((20, 48), (1, 0))
+    tracks = tracked([(path, RED, 6)], 30, change=lambda f: replace(f, cut=f.frame.index in (0, 15)))
+    assert sorted(tracks) == [0, 1]
+    assert max(tracks[0]) == 14
+    assert min(tracks[1]) == 15
+
+
+def test_motion_is_measured_against_the_scene():
+    step = np.array([[1, 0, 3.0], [0, 1, 0], [0, 0, 1]])
+    carried, moving = line((10, 30), (3, 0)), line((10, 70), (4, 0))
+    discs = [(carried, WHITE, 5), (moving, WHITE, 5)]
+    tracks = tracked(discs, 25, change=lambda f: replace(f, camera=step if f.frame.index else np.eye(3)))
+    speeds = sorted(np.median([seen.motion for seen in track.values()]) for track in tracks.values())
+    assert speeds[0] < 0.2
+    assert speeds[1] == pytest.approx(1.0, abs=0.25)
+
+
+def test_the_same_frames_give_the_same_observations():
+    discs = [(line((20, 40), (2, 0.3)), WHITE, 6), (line((108, 52), (-2, -0.2)), WHITE, 6)]
+    first, second = tracked(discs, 40), tracked(discs, 40)
+    assert first.keys() == second.keys()
+    for number, track in first.items():
+        for frame, seen in track.items():
+            np.testing.assert_array_equal(seen.mask.coverage, second[number][frame].mask.coverage)

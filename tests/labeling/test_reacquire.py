@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from labeling import geometry
+from labeling.embeddings.appearance import AppearanceEmbedder
+from labeling.reacquire import ReacquireConfig, Tracklet, relink
+from labeling.trackers.association import AssociationTracker
+from tests.labeling.moving_discs import BLUE, GREEN, RED, WHITE, line, scene
+
+SIZE = (96, 128)
+LOOKS = np.eye(4, dtype=np.float32)
+
+
+def tracklet(first, last, start, end, looks=0, category=0) -> Tracklet:
+    """A 10-pixel box that goes straight from `start` to `end`."""
+    frames = np.arange(first, last + 1)
+    share = np.linspace(0, 1, len(frames))[:, None]
+    centres = np.array(start) * (1 - share) + np.array(end) * share
+    boxes = np.clip(np.concatenate([centres - 5, centres + 5], 1), 0, [128, 96, 128, 96])
+    return Tracklet.of(frames, boxes, category, LOOKS[looks], SIZE)
+
+
+def test_nothing_to_link_leaves_every_tracklet_alone():
+    assert relink([]).tolist() == []
+    overlapping = [tracklet(0, 30, (20, 20), (80, 20)), tracklet(20, 50, (20, 60), (80, 60))]
+    assert relink(overlapping).tolist() == [0, 1]
+
+
+def test_an_object_hidden_on_its_way_is_one_instance():
+    parts = [tracklet(0, 30, (20, 50), (50, 50)), tracklet(60, 90, (80, 50), (110, 50))]
+    assert relink(parts).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("looks", "category"), [(1, 0), (0, 1)])
+def test_other_looks_or_another_category_are_never_linked(looks, category):
+    parts = [tracklet(0, 30, (20, 50), (50, 50)), tracklet(60, 90, (80, 50), (110, 50), looks, category)]
+    assert relink(parts).tolist() == [0, 1]
+
+
+def test_an_object_that_left_does_not_turn_up_in_the_middle():
+    parts = [tracklet(0, 30, (60, 50), (124, 50)), tracklet(60, 90, (60, 50), (40, 30))]
+    assert relink(parts).tolist() == [0, 1]
+
+
+def test_leaving_and_coming_back_twice_is_one_instance():
+    x = np.concatenate([np.linspace(125, 80, 16), np.linspace(80, 125, 16)])
+    visit = Tracklet.of(60 + np.arange(32), np.stack([x - 5, x * 0 + 45, x + 5, x * 0 + 55], 1), 0, LOOKS[0], SIZE)
+    parts = [tracklet(0, 30, (60, 50), (125, 50)), visit, tracklet(120, 150, (125, 50), (60, 50))]
+    assert relink(parts).tolist() == [0, 0, 0]
+
+
+def test_two_that_are_equally_likely_are_refused():
+    parts = [tracklet(0, 30, (60, 30), (125, 30)), tracklet(0, 30, (60, 60), (125, 60))]
+    parts += [tracklet(60, 90, (125, 45), (60, 45))]
+    assert relink(parts).tolist() == [0, 1, 2]
+
+
+def test_a_gap_that_is_too_long_is_not_bridged():
+    parts = [tracklet(0, 30, (20, 50), (50, 50)), tracklet(60, 90, (80, 50), (110, 50))]
+    assert relink(parts, ReacquireConfig(longest_gap=10)).tolist() == [0, 1]
+
+
+def leave_and_return(seed: int):
+    """A disc that leaves for 30 frames and comes back over a side that need not be the same, among others."""
+    rng = np.random.default_rng(seed)
+    colours = [RED, WHITE, BLUE, GREEN]
+    rng.shuffle(colours)
+    speed, height = rng.uniform(1.5, 3), rng.uniform(25, 70)
+    gone = int(np.ceil((128 + 7 - 64) / speed))
+    side = rng.choice(["right", "left", "top"])
+    back = {"right": ((135, height), (-speed, 0)), "left": ((-7, height), (speed, 0)), "top": ((64, -7), (0, speed))}
+    out, home = line((64, height), (speed, 0.1)), line(*back[side])
+
+    def path(t: int):
+        return out(t) if t < gone else None if t < gone + 30 else home(t - gone - 30)
+
+    others = [(line((10, 85), (1, 0)), colours[1], 6), (line((110, 10), (-1, 0)), colours[2], 6)]
+    return [(path, colours[0], 6), *others], gone, gone + 30 + int(40 / speed), path
+
+
+def test_an_object_that_leaves_for_30_frames_keeps_its_instance_in_9_of_10():
+    kept = 0
+    for seed in range(10):
+        discs, gone, frames, path = leave_and_return(seed)
+        seen = defaultdict(list)
+        for observation in AssociationTracker().track(scene(discs, frames, SIZE), AppearanceEmbedder()):
+            seen[observation.track].append(observation)
+        tracks = sorted(seen)
+        tracklets = [
+            Tracklet.of(
+                np.array([o.frame for o in seen[k]]),
+                np.array([geometry.box(o.mask) for o in seen[k]]),
+                -1,
+                np.mean([o.embedding for o in seen[k] if o.embedding is not None], axis=0),
+                SIZE,
+            )
+            for k in tracks
+        ]
+        instance = relink(tracklets)
+
+        def owner(frame: int, path=path, seen=seen, instance=instance, tracks=tracks) -> int:
+            here = {k: geometry.box(o.mask) for k, row in seen.items() for o in row if o.frame == frame}
+            near = min(here, key=lambda k: np.hypot(*((here[k][:2] + here[k][2:]) / 2 - path(frame))))
+            return int(instance[tracks.index(near)])
+
+        identities = {owner(gone - 12), owner(frames - 1)}
+        others = {int(instance[tracks.index(k)]) for k in tracks} - identities
+        kept += len(identities) == 1 and len(others) == 2
+    assert kept >= 9
