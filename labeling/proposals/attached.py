@@ -41,7 +41,7 @@ def without_attached(background: Background, fronts: Sequence[np.ndarray], shado
     for colours in around:
         stands_out[largest_difference(background.picture, colours) <= threshold] = 0
     if shadows is not None:
-        stands_out[shadow_pixels(background.picture, Background(around[0], background.noise), shadows, stands_out)] = 0
+        stands_out[shadow_pixels(background.picture, Background(around[0], background.noise), shadows) > 0] = 0
     parts = _parts(stands_out, moving)
     if not parts.any():
         return background

@@ -60,6 +60,10 @@ def largest_difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return cv2.max(cv2.max(red, green), blue)
 
 
+def _largest_channel(values: np.ndarray) -> np.ndarray:
+    return np.maximum(np.maximum(values[..., 0], values[..., 1]), values[..., 2])
+
+
 def _ranked(pictures: np.ndarray, rank: int) -> np.ndarray:
     """The value of that rank at each pixel and channel of (K, ...) uint8, by a sorting network of whole pictures."""
     stack = list(pictures)
@@ -122,7 +126,7 @@ def _continue(
             met = number[y + dy, x + dx]
             fits = (met >= 0) & is_open[met]
             met, here = met[fits], result[y[fits], x[fits]]
-            apart = np.abs(colours[met] - here[:, None]).max(2)
+            apart = _largest_channel(np.abs(colours[met] - here[:, None]))
             contrast = apart / (apart + CONTRAST_NOISE * usual)
             first, second = lowest[0, met], lowest[1, met]
             lowest[1, met] = np.minimum(second, np.maximum(first, contrast))

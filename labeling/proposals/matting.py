@@ -38,18 +38,18 @@ def coverage_of(
         behind: The background, `luma_first`.
     """
     height = cv2.bitwise_and(difference, piece)
-    slope = cv2.blur(height, (3, 3), borderType=cv2.BORDER_REPLICATE)
+    uphill = _uphill(cv2.blur(height, (3, 3), borderType=cv2.BORDER_REPLICATE))
     inner = cv2.erode(piece, BLOCK, borderValue=255)
     core = cv2.erode(inner, BLOCK, borderValue=255) > 0
     reach = cv2.dilate(piece, BLOCK) > 0
     reach[others] = False
     coverage = np.zeros(piece.shape, np.uint8)
     edge = np.flatnonzero(reach & ~core)
-    coverage.flat[edge] = _shares(edge, slope, seen, behind)
+    coverage.flat[edge] = _shares(edge, uphill, seen, behind)
     near_edge = coverage[(inner > 0) & ~core]
     if len(near_edge) and np.median(near_edge) <= SOFT * 255:
         middle = np.flatnonzero(core)
-        coverage.flat[middle] = _shares(middle, slope, seen, behind)
+        coverage.flat[middle] = _shares(middle, uphill, seen, behind)
         coverage = cv2.blur(coverage, (3, 3), borderType=cv2.BORDER_REPLICATE)
         coverage[~reach] = 0
     else:
@@ -60,31 +60,31 @@ def coverage_of(
     return coverage
 
 
-def _shares(pixels: np.ndarray, slope: np.ndarray, seen: np.ndarray, behind: np.ndarray) -> np.ndarray:
+def _shares(pixels: np.ndarray, uphill: np.ndarray, seen: np.ndarray, behind: np.ndarray) -> np.ndarray:
     """The coverage of pixels given by flat index, (n,) uint8."""
-    summits = _uphill(pixels, slope)
+    summits = uphill[pixels]
+    for _ in range(LONGEST_WALK):
+        higher = uphill[summits]
+        if np.array_equal(higher, summits):
+            break
+        summits = higher
     seen, behind = seen.reshape(-1, 3), behind.reshape(-1, 3)
     here = behind[pixels].astype(np.float32)
     way, gone = seen[summits] - here, seen[pixels] - here
     weighted = way * np.array([1, CHROMA, CHROMA], np.float32)
-    share = (gone * weighted).sum(1) / np.maximum((way * weighted).sum(1), 1.0)
+    share = np.einsum("ij,ij->i", gone, weighted) / np.maximum(np.einsum("ij,ij->i", way, weighted), 1.0)
     return np.round(np.clip(share, 0, 1) * 255).astype(np.uint8)
 
 
-def _uphill(pixels: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """The summits (n,) that lead steadily uphill from pixels (n,) of a landscape (h, w) uint8; flat indices."""
-    width = slope.shape[1]
-    padded = cv2.copyMakeBorder(slope, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0).ravel()
-    steps = np.array([dy * (width + 2) + dx for dy in (-1, 0, 1) for dx in (-1, 0, 1)])
-    place = (pixels // width + 1) * (width + 2) + pixels % width + 1
-    walking = np.arange(len(place))
-    for _ in range(LONGEST_WALK):
-        here = place[walking]
-        around = padded[here[:, None] + steps]
-        best = around.argmax(1)
-        rises = around[np.arange(len(here)), best] > RISE * padded[here] + RISE_LEVELS
-        walking = walking[rises]
-        if not len(walking):
-            break
-        place[walking] = here[rises] + steps[best[rises]]
-    return (place // (width + 2) - 1) * width + place % (width + 2) - 1
+def _uphill(slope: np.ndarray) -> np.ndarray:
+    """For each pixel of a landscape (h, w) uint8 the neighbour that leads uphill, or itself; flat indices (h * w,)."""
+    rows, columns = slope.shape
+    padded = cv2.copyMakeBorder(slope, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0).astype(np.uint16) << 4
+    steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
+    best = np.zeros(slope.shape, np.uint16)
+    for direction, (dy, dx) in enumerate(steps):  # height and direction in one number, so that one maximum finds both
+        np.maximum(best, padded[1 + dy : 1 + dy + rows, 1 + dx : 1 + dx + columns] | direction, out=best)
+    offsets = np.array([dy * columns + dx for dy, dx in steps], np.int32)
+    step = offsets[best & 15]
+    step[(best >> 4) <= RISE * slope + RISE_LEVELS] = 0
+    return step.ravel() + np.arange(slope.size, dtype=np.int32)

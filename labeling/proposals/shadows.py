@@ -22,6 +22,7 @@ MARGIN = 0.06  # how far single pixels may be off that share
 LEAST_AREA = 1e-3  # share of the picture from which on a dim region says anything
 EDGE_LEVELS, EDGE_NOISE = 8.0, 4.0  # background structure that shines through a shadow or is hidden by an object
 EDGE_PIXELS = 40  # fewer say nothing
+WHOLE = 64  # light is counted in parts of this
 BLOCK = np.ones((3, 3), np.uint8)
 
 
@@ -41,13 +42,14 @@ def find_shadows(pictures: np.ndarray, background: Background, threshold: np.nda
         background: The scene without its objects.
         threshold: (H, W) uint8, larger differences to the background are foreground.
     """
-    structured = _structured(background)
+    structured, allowed = _structured(background), _allowed(background)
     chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, PICTURES).astype(int))]
     shares, through, hidden, touching, apart = [], 0, 0, 0, 0
     for image in chosen:
         front = largest_difference(image, background.picture) > threshold
-        share, dimmed = dimming(image, background, front)
-        dimmed &= (share > DARKEST) & (share < BRIGHTEST)
+        light, residual = dimming(image, background)
+        share = light / WHOLE
+        dimmed = front & (residual < allowed) & (share > DARKEST) & (share < BRIGHTEST)
         dim = cv2.morphologyEx(dimmed.astype(np.uint8), cv2.MORPH_OPEN, BLOCK)
         count, labels, stats, _ = cv2.connectedComponentsWithStats(dim, connectivity=8)
         others = cv2.dilate((front & ~dimmed).astype(np.uint8), BLOCK)
@@ -76,34 +78,38 @@ def find_shadows(pictures: np.ndarray, background: Background, threshold: np.nda
     return Shadows(float(low) - MARGIN, float(high) + MARGIN)
 
 
-def shadow_pixels(image: np.ndarray, background: Background, shadows: Shadows, front: np.ndarray) -> np.ndarray:
-    """Where a picture (H, W, 3) uint8 differs from the background by a shadow or by the lack of one; (H, W) bool.
+def shadow_pixels(image: np.ndarray, background: Background, shadows: Shadows) -> np.ndarray:
+    """Where a picture (H, W, 3) uint8 differs from the background by a shadow or by the lack of one; (H, W) uint8."""
+    share, residual = dimming(image, background)
+    allowed = _allowed(background)
+    dimmed = cv2.compare(residual, allowed, cv2.CMP_LT)
+    lit = cv2.compare(residual, cv2.convertScaleAbs(allowed, alpha=1 / shadows.low), cv2.CMP_LT)
+    even = cv2.bitwise_and(cv2.inRange(share, WHOLE * shadows.low, WHOLE * shadows.high), dimmed)
+    bright = cv2.bitwise_and(cv2.inRange(share, WHOLE / shadows.high, WHOLE / shadows.low), lit)
+    core = cv2.morphologyEx(cv2.bitwise_or(even, bright), cv2.MORPH_OPEN, BLOCK)
+    if not cv2.countNonZero(core):
+        return core
+    fading = cv2.bitwise_and(cv2.inRange(share, WHOLE * shadows.low, WHOLE / shadows.low), dimmed)
+    fringe = cv2.bitwise_and(cv2.dilate(core, BLOCK, iterations=2), fading)
+    return cv2.bitwise_or(core, fringe)
 
-    Only pixels of `front`, (H, W) uint8, are looked at.
+
+def dimming(image: np.ndarray, background: Background) -> tuple[np.ndarray, np.ndarray]:
+    """The share of the background's light in every pixel, in parts of WHOLE, and what it leaves unexplained.
+
+    Both are (H, W) uint8, the latter in grey levels: whole pictures of bytes are quick to compute with.
     """
-    share, dimmed = dimming(image, background, front)
-    light = np.minimum(share, 1.0 / np.maximum(share, 1e-3))
-    dimmed &= light > shadows.low
-    core = (dimmed & (light < shadows.high)).astype(np.uint8)
-    core = cv2.morphologyEx(core, cv2.MORPH_OPEN, BLOCK)
-    fringe = dimmed & (cv2.dilate(core, BLOCK, iterations=2) > 0)
-    return fringe | (core > 0)
+    behind = background.picture
+    share = cv2.divide(
+        cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.cvtColor(behind, cv2.COLOR_RGB2GRAY), scale=float(WHOLE)
+    )
+    dimmed = cv2.multiply(behind, cv2.merge([share, share, share]), scale=1 / WHOLE)
+    return share, largest_difference(image, dimmed)
 
 
-def dimming(image: np.ndarray, background: Background, front: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The share of the background's light in every pixel, (H, W) float32, and whether that explains the pixel.
-
-    Pixels outside `front`, (H, W), have a share of 1 and are not explained.
-    """
-    pixels = np.flatnonzero(front)
-    seen = image.reshape(-1, 3)[pixels].astype(np.float32)
-    behind = background.picture.reshape(-1, 3)[pixels].astype(np.float32)
-    light = (seen * behind).sum(1) / np.maximum((behind * behind).sum(1), 1.0)
-    residual = np.abs(seen - behind * light[:, None]).max(1)
-    allowed = (RESIDUAL_LEVELS + RESIDUAL_NOISE * background.noise.ravel()[pixels]) * np.maximum(light, 1.0)
-    share, dimmed = np.ones(front.shape, np.float32), np.zeros(front.shape, bool)
-    share.flat[pixels], dimmed.flat[pixels] = light, residual < allowed
-    return share, dimmed
+def _allowed(background: Background) -> np.ndarray:
+    """What a dimmed pixel may be off by, (H, W) uint8."""
+    return cv2.convertScaleAbs(background.noise, alpha=RESIDUAL_NOISE, beta=RESIDUAL_LEVELS)
 
 
 def _structured(background: Background) -> np.ndarray:

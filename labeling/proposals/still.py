@@ -74,7 +74,7 @@ class StillProposer:
         difference = largest_difference(image, self.background.picture)
         front = cv2.compare(difference, self._faint, cv2.CMP_GT)
         if self._shadows is not None:
-            front[shadow_pixels(image, self.background, self._shadows, front)] = 0
+            front = cv2.subtract(front, shadow_pixels(image, self.background, self._shadows))
             front = cv2.morphologyEx(front, cv2.MORPH_OPEN, BLOCK)
         return cv2.morphologyEx(front, cv2.MORPH_CLOSE, self._closing), difference
 
