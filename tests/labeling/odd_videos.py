@@ -59,6 +59,8 @@ def video(
             codec_options.setdefault("crf", "10")
         if codec == "libx265":
             codec_options.setdefault("x265-params", "log-level=none")
+        if codec.startswith("libvpx"):
+            codec_options = {"deadline": "realtime", "cpu-used": "8", "crf": "10", "b": "2000000", **codec_options}
         stream.codec_context.options = codec_options
         if times is not None:
             stream.codec_context.time_base = Fraction(1, 100)
