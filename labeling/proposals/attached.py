@@ -35,7 +35,7 @@ def without_attached(background: Background, fronts: Sequence[np.ndarray], shado
     moving = [(front > 0).astype(np.uint8) for front in fronts if front.any()]
     if len(moving) < 2:
         return background
-    around = _surroundings(background.picture)
+    around = surroundings(background.picture)
     threshold = STAND_OUT_LEVELS + STAND_OUT_NOISE * background.noise
     stands_out = np.ones(background.noise.shape, np.uint8)
     for colours in around:
@@ -49,7 +49,7 @@ def without_attached(background: Background, fronts: Sequence[np.ndarray], shado
     return Background(np.where(parts[:, :, None], around[0], background.picture), background.noise)
 
 
-def _surroundings(picture: np.ndarray) -> list[np.ndarray]:
+def surroundings(picture: np.ndarray) -> list[np.ndarray]:
     """A picture (H, W, 3) uint8 without anything small in it, as it is at each pixel and to all four sides of it.
 
     To the sides because of floors of several colours: what is like the floor next to it does not stand out.

@@ -16,6 +16,7 @@ from labeling.proposals.attached import without_attached
 from labeling.proposals.background import Background, background_of, largest_difference
 from labeling.proposals.matting import coverage_of, luma_first
 from labeling.proposals.shadows import find_shadows, shadow_pixels
+from labeling.proposals.standing import without_standing
 
 FAINT_LEVELS, FAINT_NOISE = 6.0, 3.0  # a pixel may belong to an object from here on: levels + so many deviations
 CLEAR_LEVELS, CLEAR_NOISE = 12.0, 6.0  # an object has pixels at least this different
@@ -46,6 +47,10 @@ class StillProposer:
         chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, ATTACHED_PICTURES).astype(int))]
         fronts = [_largest(self._front(image)[0]) for image in chosen]
         self._set(without_attached(self.background, fronts, self._shadows))
+        self._cuts: np.ndarray | None = None
+        if config.keep_static:
+            background, self._cuts = without_standing(self.background)
+            self._set(background)
 
     def _set(self, background: Background) -> None:
         self.background = background
@@ -56,6 +61,8 @@ class StillProposer:
     def propose(self, image: np.ndarray) -> list[Proposal]:
         """The objects of one picture (H, W, 3) uint8."""
         front, difference = self._front(image)
+        if self._cuts is not None:
+            front = cv2.subtract(front, self._cuts)
         count, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8, ltype=cv2.CV_16U)
         clear = np.bincount(labels[difference > self._clear], minlength=count)
         least = max(self.config.min_area, self.config.min_share * labels.size)
