@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from labeling.config import ConfigError, LabelConfig, load_config
 from labeling.folder import Source
 from labeling.profiles import Device, DeviceError
-from labeling.run import Listener, RunError, Summary, label_folder
+from labeling.run import Listener, RunError, Summary, finished_run, label_folder
 from labeling.store import StoreError, open_store
 from labeling.video import VideoError
 
@@ -131,7 +131,8 @@ def demo(folder: Path) -> None:
         from labeling.report import write_report
 
         terminal.print(f"Videos: {len(write_demo_videos(folder / 'videos'))} in {escape(str(folder / 'videos'))}")
-        summary = run_flow(folder / "videos", folder / "labels.zarr", LabelConfig())
+        videos, store = folder / "videos", folder / "labels.zarr"
+        summary = finished_run(videos, store) or run_flow(videos, store, LabelConfig())
         print_summary(summary)
         page = folder / "report" / "index.html"
         if not summary.up_to_date or not page.exists():

@@ -148,6 +148,15 @@ class LabelRun:
             raise RunError(reason)
 
 
+def finished_run(videos: str | Path, out: str | Path, config: LabelConfig | None = None) -> Summary | None:
+    """The summary of a run that would find everything up to date; None if there is something to do."""
+    with LabelRun(videos, out, config) as run:
+        if run.todo or run.failures:
+            return None
+        run.fit()
+        return None if run.stale else run.close()
+
+
 class Listener:
     """Hears how a run goes; does nothing unless overridden."""
 

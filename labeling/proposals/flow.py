@@ -13,7 +13,7 @@ import numpy as np
 
 FLOW_SIDE = 428  # longest side on which flow is computed, pixels; half of a 480p video
 MIN_FLOW_SIDE = 224  # small videos are not halved below this
-CAMERA_GRID = 4  # the camera is fitted to every fourth pixel in both directions
+CAMERA_GRID = 6  # the camera is fitted to every sixth pixel of the map in both directions
 FAIR_TEXTURE = 4.0  # grey levels squared: where the weaker gradient is smaller than this, flow is half guessed
 SLIGHT = 0.03  # map pixels: flow is never more precise than this
 PATH_MEMORY = 0.9  # weight of own motion one frame further along a path
@@ -25,8 +25,8 @@ class Step:
     """One frame on the small map, and the flow that leads from it to the next."""
 
     texture: np.ndarray  # (h, w) float32, 0 to 1: how much the flow can be trusted here
-    forward: np.ndarray  # (h, w, 2) flow to the next frame
-    backward: np.ndarray  # (h, w, 2) flow to the frame before
+    forward: np.ndarray  # (h, w, 2) where each pixel is on the next frame
+    backward: np.ndarray  # (h, w, 2) where each pixel was on the frame before
     own: np.ndarray  # (h, w, 2) flow to the next frame without the camera's share
     noise: float  # usual length of `own` in the background
     camera: np.ndarray  # (3, 3) homography from this frame's map to the next
@@ -39,14 +39,15 @@ class FlowMaps:
         """Choose map sizes for frames of `height` x `width` pixels."""
         longest = max(height, width)
         side = min(longest, max(MIN_FLOW_SIDE, min(FLOW_SIDE, round(longest / 2))))
-        self.flow_size = _even(width * side / longest), _even(height * side / longest)
-        self.size = self.flow_size[0] // 2, self.flow_size[1] // 2
+        self.flow_size = max(16, round(width * side / longest)), max(16, round(height * side / longest))
+        self.size = (self.flow_size[0] + 1) // 2, (self.flow_size[1] + 1) // 2  # every other pixel of the flow
         w, h = self.size
         self.x, self.y = (grid.astype(np.float32) for grid in np.meshgrid(np.arange(w), np.arange(h)))
-        self.to_map = np.diag([w / width, h / height, 1.0])
+        self.here = np.dstack([self.x, self.y])  # (h, w, 2)
+        self.to_map = np.diag([self.flow_size[0] / width / 2, self.flow_size[1] / height / 2, 1.0])
         across, down = np.minimum(self.x + 0.5, w - self.x - 0.5) / w, np.minimum(self.y + 0.5, h - self.y - 0.5) / h
         self.rim = np.exp(-across / 0.06) + np.exp(-down / 0.06)  # (h, w) 1 at the rim, fading inwards
-        self._estimator = cv2.DISOpticalFlow_create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+        self._estimator = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
         # a coarser stride and fewer iterations than the preset: a third less time, the same masks
         self._estimator.setPatchStride(4)
         self._estimator.setGradientDescentIterations(12)
@@ -57,26 +58,19 @@ class FlowMaps:
 
     def step(self, grey: np.ndarray, following: np.ndarray | None, previous: Step | None) -> Step:
         """Describe a frame, given its grey picture and that of the next frame (None at the end of the shot)."""
-        texture = _texture(cv2.resize(grey, self.size, interpolation=cv2.INTER_AREA))
-        h, w = texture.shape
-        backward = np.zeros((h, w, 2), np.float32)
+        texture = _texture(cv2.pyrDown(grey))
+        backward = self.here
         if previous is not None:
-            backward = -previous.forward
+            flow = previous.forward - self.here
+            backward = self.here - flow
             for _ in range(2):
-                backward = -self.pull(previous.forward, backward)
+                backward = self.here - pull(flow, backward)
         if following is None:
-            nothing = np.zeros((h, w, 2), np.float32)
-            return Step(texture, nothing, backward, nothing, previous.noise if previous else 0.0, np.eye(3))
-        flow = self._estimator.calc(grey, following, None)
-        forward = cv2.resize(flow, self.size, interpolation=cv2.INTER_AREA) * 0.5
-        camera, own, noise = self._without_camera(forward, texture)
-        return Step(texture, forward, backward, own, noise, camera)
-
-    def pull(self, values: np.ndarray, flow: np.ndarray) -> np.ndarray:
-        """Fetch for every pixel the value (h, w) or (h, w, 2) that lies where its flow leads."""
-        return cv2.remap(
-            values, self.x + flow[..., 0], self.y + flow[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
-        )
+            nothing = np.zeros_like(self.here)
+            return Step(texture, self.here, backward, nothing, previous.noise if previous else 0.0, np.eye(3))
+        flow = self._estimator.calc(grey, following, None)[::2, ::2] * np.float32(0.5)
+        camera, own, noise = self._without_camera(flow, texture)
+        return Step(texture, self.here + flow, backward, own, noise, camera)
 
     def _without_camera(self, flow: np.ndarray, texture: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         """The camera's homography, what it leaves of the flow, and the noise of that in the background."""
@@ -126,39 +120,46 @@ class FlowMaps:
         return np.dstack([new_x - self.x, new_y - self.y])
 
 
-def motion_along_paths(maps: FlowMaps, steps: list[Step]) -> list[tuple[np.ndarray, float]]:
+def pull(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Fetch for every pixel the value (h, w) or (h, w, C) that lies at its place (h, w, 2)."""
+    return cv2.remap(values, places, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+
+
+def motion_along_paths(steps: list[Step]) -> list[tuple[np.ndarray, float]]:
     """Own motion of every frame, summed along each pixel's path both ways, (h, w, 2), and its noise.
 
     A slow object goes one way for many frames, while errors of the flow, water and leaves do not. A path ends where
     the own motion changes: there something else covers the pixel.
     """
     count = len(steps)
+    pair = np.empty((*steps[0].texture.shape, 4), np.float32)  # a sum of own motion, and own motion itself
     ahead = [step.own for step in steps]
     for t in range(count - 2, -1, -1):
         step = steps[t]
-        both = maps.pull(np.dstack([ahead[t + 1], steps[t + 1].own]), step.forward)
-        ahead[t] = step.own + _goes_on(step.own, both[..., 2:], step.noise) * both[..., :2]
-    behind = [np.zeros_like(step.own) for step in steps]
-    arrived = np.zeros_like(steps[0].own)
+        pair[..., :2], pair[..., 2:] = ahead[t + 1], steps[t + 1].own
+        there = pull(pair, step.forward)
+        ahead[t] = step.own + _goes_on(step.own, there[..., 2:], step.noise) * there[..., :2]
+    behind = [np.zeros_like(steps[0].own)]
     for t in range(1, count):
         before = steps[t - 1]
-        total = before.own + (_goes_on(before.own, arrived, before.noise) * behind[t - 1] if t > 1 else 0)
-        both = maps.pull(np.dstack([total, before.own]), steps[t].backward)
-        behind[t], arrived = np.ascontiguousarray(both[..., :2]), both[..., 2:]
+        pair[..., :2] = pair[..., 2:] = before.own
+        if t > 1:
+            pair[..., :2] += _goes_on(before.own, there[..., 2:], before.noise) * there[..., :2]
+        there = pull(pair, steps[t].backward)
+        behind.append(there[..., :2])
     result = []
     for step, future, past in zip(steps, ahead, behind, strict=True):
         total = future + past
-        length = np.hypot(total[::2, ::2, 0], total[::2, ::2, 1])
-        result.append((total, _weighted_median(length.ravel(), step.texture[::2, ::2].ravel())))
+        length = np.hypot(total[::4, ::4, 0], total[::4, ::4, 1])
+        result.append((total, _weighted_median(length.ravel(), step.texture[::4, ::4].ravel())))
     return result
 
 
 def _goes_on(here: np.ndarray, there: np.ndarray, noise: float) -> np.ndarray:
     """Weight (h, w, 1) with which a path goes on from own motion `here` to that of the next frame."""
-    change = cv2.subtract(here, there)
     smaller = np.minimum(_squared(here), _squared(there))
-    allowed = (3 * noise + 0.05) ** 2 + PATH_TOLERANCE**2 * smaller
-    return (PATH_MEMORY * np.exp(-_squared(change) / allowed))[..., None]
+    allowed = PATH_TOLERANCE**2 * smaller + (3 * noise + 0.05) ** 2
+    return PATH_MEMORY * cv2.exp(-_squared(here - there) / allowed)[..., None]
 
 
 def _squared(vectors: np.ndarray) -> np.ndarray:
@@ -179,7 +180,3 @@ def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
     order = np.argsort(values)
     total = np.cumsum(weights[order])
     return float(values[order][min(len(order) - 1, np.searchsorted(total, total[-1] / 2))])
-
-
-def _even(length: float) -> int:
-    return max(16, 2 * round(length / 2))

@@ -16,12 +16,12 @@ from pydantic import BaseModel, Field
 
 from labeling.proposals import FrameProposals, Proposal
 from labeling.proposals.colour import BINS, colour_codes, count, log_ratio
-from labeling.proposals.flow import SLIGHT, FlowMaps, Step, motion_along_paths
-from labeling.proposals.regions import Region, find_regions
+from labeling.proposals.flow import SLIGHT, FlowMaps, Step, motion_along_paths, pull
+from labeling.proposals.regions import OddsMap, Region, find_regions
 from labeling.scan import Shot
 from labeling.video import Frame
 
-CONTEXT = 8  # frames before and behind a chunk that are looked at as well
+CONTEXT = 6  # frames before and behind a chunk that are looked at as well
 ROUNDS = 2  # times that colours are learned anew from what they and motion say together
 FAINT_MOTION = 4.0  # times the noise: own motion that is as likely as not
 FAST_SHARE = 0.35  # of the fastest own motion of the frame: as likely as not the same thing
@@ -31,6 +31,7 @@ SETTLE = 0.4  # the same, for the result of each round
 PEAK = 1.5  # the clearest motion of a chunk counts as at least this (log odds), so that slow things get a shape
 FINE_PLACE = 0.8  # weight of the map's odds at flow size ...
 FINE_COLOUR = 0.6  # ... and of the colours there
+UNLIKELY = 0.05  # chance below which nobody looks closer
 NEAR_FRAMES = 2  # frames before and behind whose colours count as nearby
 MEMORY = 0.5  # weight of the colours of earlier chunks of the shot
 
@@ -38,7 +39,7 @@ MEMORY = 0.5  # weight of the colours of earlier chunks of the shot
 class MovingConfig(BaseModel, extra="forbid", frozen=True):
     """What is proposed in shots whose camera moves."""
 
-    chunk: int = Field(32, ge=4, description="Frames that are judged together.")
+    chunk: int = Field(48, ge=4, description="Frames that are judged together.")
     most: int = Field(4, ge=1, description="Most proposals on one frame.")
     min_area: float = Field(0.0005, ge=0, description="Smallest region, as a share of the frame.")
     min_score: float = Field(0.1, ge=0, le=1, description="Least certain proposal.")
@@ -76,8 +77,8 @@ def propose_moving(frames: Iterator[Frame], shot: Shot, config: MovingConfig = D
                 waiting.append(item)
         done = len(waiting) if not more else config.chunk
         window = history + [seen for _, seen in waiting]
-        chances, motion, certainty = _judge(maps, window, memory)
-        regions = find_regions(maps, [seen.step for seen in window], chances, motion, config.most)
+        odds, motion, certainty = _judge(maps, window, memory)
+        regions = find_regions(maps, [seen.step for seen in window], odds, motion, config.most)
         for place in range(done):
             frame, _ = waiting[place]
             at = len(history) + place
@@ -107,8 +108,8 @@ def _look(maps: FlowMaps, first: Frame, frames: Iterator[Frame], count: int) -> 
         next_small = _shrink(maps, following) if following is not None else None
         next_grey = maps.grey(next_small) if next_small is not None else None
         step = maps.step(grey, next_grey, previous)
-        coarse = cv2.resize(small, maps.size, interpolation=cv2.INTER_AREA)
-        yield frame, Seen(step, colour_codes(coarse), colour_codes(small))
+        codes = colour_codes(small)
+        yield frame, Seen(step, np.ascontiguousarray(codes[::2, ::2]), codes)
         if following is None or next_small is None or next_grey is None:
             return
         frame, small, grey, previous = following, next_small, next_grey, step
@@ -123,30 +124,42 @@ def _full_size(camera: np.ndarray, maps: FlowMaps) -> np.ndarray:
     return np.linalg.inv(maps.to_map) @ camera @ maps.to_map
 
 
-def _judge(maps: FlowMaps, window: list[Seen], memory: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray], float]:
-    """The chance of each pixel of each frame to move by itself, (2h, 2w), own motion (h, w, 2), and the certainty.
+def _judge(maps: FlowMaps, window: list[Seen], memory: np.ndarray) -> tuple[list[OddsMap], list[np.ndarray], float]:
+    """Log odds of each pixel of each frame to move by itself, its own motion (h, w, 2), and the certainty.
 
     `memory` (2, BINS) holds the colours of earlier chunks and is brought up to date.
     """
     steps = [seen.step for seen in window]
-    motion = motion_along_paths(maps, steps)
+    motion = motion_along_paths(steps)
     evidence = [_evidence(maps, step, *own) for step, own in zip(steps, motion, strict=True)]
     lift = max(0.0, PEAK - float(np.quantile(np.stack([odds[::3, ::3] for odds in evidence]), 0.98)))
     evidence = [odds + lift for odds in evidence]
-    chance = _carry(maps, steps, [_chance(odds) for odds in evidence], CARRY)
+    chance = _carry(steps, [_chance(odds) for odds in evidence], CARRY)
     for _ in range(ROUNDS):
         everywhere, nearby, totals = _colours(maps, window, chance, memory)
         chance = [
             _chance(0.3 * own + 0.7 * _odds(before) + 0.5 * everywhere[seen.codes] + 0.8 * here[seen.codes])
             for own, before, seen, here in zip(evidence, chance, window, nearby, strict=True)
         ]
-        chance = _carry(maps, steps, [cv2.GaussianBlur(each, (0, 0), 1.0) for each in chance], SETTLE)
+        chance = _carry(steps, [cv2.GaussianBlur(each, (0, 0), 1.0) for each in chance], SETTLE)
     memory[:] = MEMORY * memory + totals
-    fine = []
-    for each, seen, here in zip(chance, window, nearby, strict=True):
-        odds = cv2.resize(_odds(each), maps.flow_size, interpolation=cv2.INTER_LINEAR)
-        fine.append(_chance(cv2.GaussianBlur(FINE_PLACE * odds + FINE_COLOUR * here[seen.fine_codes], (0, 0), 1.0)))
+    fine = [_refine(maps, each, here, seen.fine_codes) for each, here, seen in zip(chance, nearby, window, strict=True)]
     return fine, [total for total, _ in motion], 1 / (1 + np.exp(lift - PEAK))
+
+
+def _refine(maps: FlowMaps, chance: np.ndarray, nearby: np.ndarray, codes: np.ndarray) -> OddsMap:
+    """Log odds at flow size, where anything is likely at all: the map's (h, w), sharpened by colours (2h, 2w)."""
+    x, y, w, h = cv2.boundingRect((chance > UNLIKELY).astype(np.uint8))
+    width, height = maps.flow_size
+    left, top, right, bottom = 2 * x, 2 * y, min(2 * (x + w), width), min(2 * (y + h), height)
+    if not w or right <= left or bottom <= top:
+        return OddsMap(np.zeros((0, 0), np.float32), 0, 0, (height, width))
+    half = np.array([[0.5, 0, 0], [0, 0.5, 0]])
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    coarse = _odds(chance[y : y + h, x : x + w])
+    odds = cv2.warpAffine(coarse, half, (right - left, bottom - top), flags=flags, borderMode=cv2.BORDER_REPLICATE)
+    odds = FINE_PLACE * odds + FINE_COLOUR * nearby[codes[top:bottom, left:right]]
+    return OddsMap(cv2.GaussianBlur(odds, (0, 0), 1.0), left, top, (height, width))
 
 
 def _evidence(maps: FlowMaps, step: Step, total: np.ndarray, noise: float) -> np.ndarray:
@@ -192,24 +205,24 @@ def _surroundings(maps: FlowMaps, chance: np.ndarray) -> np.ndarray:
     return windows[0][:, None] * windows[1][None]
 
 
-def _carry(maps: FlowMaps, steps: list[Step], values: list[np.ndarray], share: float) -> list[np.ndarray]:
+def _carry(steps: list[Step], values: list[np.ndarray], share: float) -> list[np.ndarray]:
     """Mix each frame's values (h, w) with those that flow brings from before and from behind."""
     onward, back = list(values), list(values)
     for t in range(1, len(values)):
-        onward[t] = (1 - share) * values[t] + share * maps.pull(onward[t - 1], steps[t].backward)
+        onward[t] = (1 - share) * values[t] + share * pull(onward[t - 1], steps[t].backward)
     for t in range(len(values) - 2, -1, -1):
-        back[t] = (1 - share) * values[t] + share * maps.pull(back[t + 1], steps[t].forward)
+        back[t] = (1 - share) * values[t] + share * pull(back[t + 1], steps[t].forward)
     return [(first + second) / 2 for first, second in zip(onward, back, strict=True)]
 
 
 def _log_ratio(values: np.ndarray, reference: float) -> np.ndarray:
-    return np.log(np.clip(values / max(reference, 1e-6), np.exp(-2), np.exp(2)))
+    return cv2.log(np.clip(values / max(reference, 1e-6), 0.135, 7.39))
 
 
 def _odds(chance: np.ndarray) -> np.ndarray:
     clipped = np.clip(chance, 0.01, 0.99)
-    return np.log(clipped / (1 - clipped))
+    return cv2.log(clipped / (1 - clipped))
 
 
 def _chance(odds: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-odds))
+    return 1 / (1 + cv2.exp(-odds))

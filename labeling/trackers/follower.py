@@ -68,19 +68,20 @@ class Follower:
         self._match_lost(blobs, owners)
         doubtful = {id(self.targets[i]) for i in self._put_into_blobs(blobs, shapes, owners)}
         self._join_pieces(blobs, shapes, owners, view)
-        for blob, members in zip(blobs, owners, strict=True):
-            if not members:
+        groups = [[self.targets[i] for i in members] for members in owners]
+        for blob, group in sorted(zip(blobs, groups, strict=True), key=lambda pair: not pair[1]):
+            if not group:
                 self._begin(blob, view)
-            elif len(members) > 1 or self._outgrown(self.targets[members[0]], blob):
-                self._see_merged([self.targets[i] for i in members], blob, view, doubtful)
+            elif len(group) > 1 or self._outgrown(group[0], blob):
+                self._see_merged(group, blob, view, doubtful)
             else:
-                self._see_alone(self.targets[members[0]], blob, view)
+                self._see_alone(group[0], blob, view)
         self.targets = [target for target in self.targets if self._alive(target, view)]
 
     def _alive(self, target: Target, view: View) -> bool:
         (x, y), (height, width), margin = target.motion.position, view.shape, target.size
         inside = -margin < x < width + margin and -margin < y < height + margin
-        return inside and target.unseen <= (self.patience if target.confirmed else 2)
+        return inside and target.unseen <= min(self.patience, 2 * target.sightings)
 
     def _match(self, blobs: list[Blob], shapes: list[Mask | None], view: View) -> list[list[int]]:
         """For each blob the targets that are in it, at most one so far."""

@@ -12,7 +12,7 @@ from labeling.trackers.splitting import Template
 from labeling.trackers.views import Blob, View
 
 NEVER = 1e6  # cost of a pair that must not be matched
-CONFIRMED = 3  # sightings after which a target is trusted to be an object
+CONFIRMED = 2  # sightings after which a target is trusted to be an object
 LOOKS_MEMORY = 0.1  # how fast the remembered looks follow the object
 AREA_MEMORY = 0.3
 RIGID_MEMORY = 0.2
