@@ -12,15 +12,17 @@ from itertools import islice
 from pydantic import BaseModel, Field
 
 from labeling.proposals import FrameProposals
+from labeling.proposals.moving import MovingConfig, propose_moving
 from labeling.proposals.still import StillConfig, StillProposer
-from labeling.scan import Scan
-from labeling.video import Video
+from labeling.scan import Scan, Shot
+from labeling.video import Frame, Video
 
 
 class MotionConfig(BaseModel, extra="forbid", frozen=True):
     """Settings of the motion proposer."""
 
     still: StillConfig = Field(default=StillConfig(), description="Shots whose camera stands still.")
+    moving: MovingConfig = Field(default=MovingConfig(), description="Shots whose camera moves.")
 
 
 class MotionProposer:
@@ -33,7 +35,15 @@ class MotionProposer:
         """Yield every frame of the shots in `scan`, in order, with its proposals."""
         frames = video.frames()
         for shot in scan:
-            proposer = StillProposer(shot.pictures, self.config.still)
-            for frame, camera in zip(islice(frames, shot.stop - shot.start), shot.camera, strict=False):
-                cut = shot.cut and frame.index == shot.start
-                yield FrameProposals(frame, proposer.propose(frame.image), cut, camera)
+            mine = islice(frames, shot.stop - shot.start)
+            if shot.still:
+                yield from _propose_still(mine, shot, self.config.still)
+            else:
+                yield from propose_moving(mine, shot, self.config.moving)
+
+
+def _propose_still(frames: Iterator[Frame], shot: Shot, config: StillConfig) -> Iterator[FrameProposals]:
+    proposer = StillProposer(shot.pictures, config)
+    for frame, camera in zip(frames, shot.camera, strict=True):
+        cut = shot.cut and frame.index == shot.start
+        yield FrameProposals(frame, proposer.propose(frame.image), cut, camera)
