@@ -14,7 +14,7 @@ import numpy as np
 
 from labeling.trackers import Observation
 from labeling.trackers.kalman import PointFilter, project
-from labeling.trackers.splitting import Template
+from labeling.trackers.template import Template
 from labeling.trackers.views import View
 
 SMOOTHING = 4  # frames ahead over which an object's speed is averaged

@@ -12,8 +12,9 @@ import cv2
 import numpy as np
 
 from labeling.masks import Mask
-from labeling.trackers.splitting import Part, Placement, Template, colour_fit, split
+from labeling.trackers.splitting import Part, Placement, colour_fit, split
 from labeling.trackers.targets import RIGID, Target
+from labeling.trackers.template import Template
 
 LEARNED = 5  # sightings after which a shape is worth remembering
 MOST_KINDS = 6
@@ -91,9 +92,8 @@ def _gather(component: Mask, kinds: list[Kind], image: np.ndarray) -> list[tuple
         best: tuple[float, int, np.ndarray] | None = None
         for index, (kind, fit) in enumerate(zip(kinds, fits, strict=True)):
             gain = ((target - np.maximum(explained, fit)) ** 2 - (target - explained) ** 2) * weight
-            base = np.floor(kind.template.centre / kind.template.fine)
-            left, top, right, bottom = kind.template.reach(base)
-            shape = kind.template.placed(base, (left, top, right, bottom))
+            base = kind.template.snapped(kind.template.before)
+            shape, left, top = kind.template.stamp(base)
             if shape.shape[0] > gain.shape[0] or shape.shape[1] > gain.shape[1]:
                 continue
             energy = cv2.matchTemplate(gain, shape, cv2.TM_CCORR)

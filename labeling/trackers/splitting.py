@@ -1,6 +1,6 @@
 """Which part of a merged blob belongs to which object?
 
-Objects that touch come as one component. Each brings the shape it had when it was last seen alone (`Template`) and the
+Objects that touch come as one component. Each brings the shape it had when last seen alone (a `Template`) and the
 place where it is expected; `split` shifts the shapes until together they explain the component and its colours.
 """
 
@@ -13,82 +13,14 @@ import cv2
 import numpy as np
 
 from labeling.masks import Mask
+from labeling.trackers.template import RIM, Template
 
-FINE_SIZE = 48  # pixels: small shapes are kept this finely, so that shifting them does not blur their edges
 WORKING_SIZE = 96  # pixels: larger blobs are split at a smaller scale; a part's place is then precise enough
 SWEEPS = 3  # rounds in which each part is shifted while the others rest
 COVERAGE_NOISE = 0.1  # variance of a component's coverage that the shapes need not explain
-RIM = np.ones((3, 3), np.uint8)  # one pixel around a shape, where colours mix
 CRUMB = 0.1  # share of the largest piece below which a piece of a flexible object is a leftover of its neighbours
 TAIL = 3.0  # degrees of freedom, so to say, of where an object may be around its expected place
 COLOUR_SPREAD = 30.0  # Lab units within which colours count as the same
-
-
-@dataclass(frozen=True)
-class Template:
-    """The remembered shape and colour of an object, around its centre."""
-
-    shape: np.ndarray  # (h, w) float32, 0 to 1, `fine` times enlarged
-    centre: np.ndarray  # (2,) the object's centre in the enlarged shape
-    fine: int
-    colour: np.ndarray  # (3,) mean Lab colour of the interior
-
-    @property
-    def margin(self) -> int:
-        """Empty pixels of the frame around the shape."""
-        return 1 if self.fine > 1 else 0
-
-    @property
-    def area(self) -> float:
-        """Covered area in pixels of the frame."""
-        return float(self.shape.sum()) / self.fine**2
-
-    @classmethod
-    def remember(cls, mask: Mask, centre: np.ndarray, image: np.ndarray) -> Template:
-        """Keep the shape of `mask` around `centre` (2,), both in the frame, and its colours in the RGB `image`."""
-        height, width = mask.coverage.shape
-        fine = int(np.clip(FINE_SIZE // max(height, width), 1, 8))
-        shape = mask.coverage.astype(np.float32) / 255.0
-        if fine > 1:
-            shape = np.pad(shape, 1)
-            shape = cv2.resize(shape, None, fx=fine, fy=fine, interpolation=cv2.INTER_LINEAR)
-            shape = (shape >= 0.5).astype(np.float32)
-        pad = 1 if fine > 1 else 0
-        corner = np.array([mask.x - pad, mask.y - pad], np.float64)
-        return cls(shape, (np.asarray(centre) - corner) * fine, fine, mean_colour(mask, image))
-
-    def placed(self, centre: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
-        """The shape with its centre at `centre`, drawn into the frame's x1, y1, x2, y2 `window`; (h, w) float32."""
-        x1, y1, x2, y2 = window
-        fine = self.fine
-        shift = (np.asarray(centre) - (x1, y1)) * fine - self.centre
-        if fine > 1:
-            shift = np.round(shift)
-        matrix = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float64)
-        drawn = cv2.warpAffine(self.shape, matrix, ((x2 - x1) * fine, (y2 - y1) * fine), flags=cv2.INTER_LINEAR)
-        return cv2.resize(drawn, (x2 - x1, y2 - y1), interpolation=cv2.INTER_AREA) if fine > 1 else drawn
-
-    def reach(self, centre: np.ndarray) -> tuple[int, int, int, int]:
-        """The window of the frame that the shape touches when its centre is at `centre`."""
-        first = np.floor(np.asarray(centre) - self.centre / self.fine).astype(int) - 1
-        size = np.array(self.shape.shape[::-1]) // self.fine + 3
-        return int(first[0]), int(first[1]), int(first[0] + size[0]), int(first[1] + size[1])
-
-    def mask(self, centre: np.ndarray, height: int, width: int) -> Mask | None:
-        """The shape at `centre` as a mask, clipped at the frame's borders; None if nothing is left."""
-        x1, y1, x2, y2 = self.reach(centre)
-        x1, y1, x2, y2 = max(x1, 0), max(y1, 0), min(x2, width), min(y2, height)
-        if x1 >= x2 or y1 >= y2:
-            return None
-        drawn = self.placed(centre, (x1, y1, x2, y2))
-        return Mask.cut(np.round(drawn * 255).astype(np.uint8), x1, y1)
-
-    def shrunk(self, factor: float) -> Template:
-        """The same at `factor` of its size (below 1), for work at a smaller scale."""
-        scale = factor / self.fine
-        size = [max(1, round(side * scale)) for side in self.shape.shape[::-1]]
-        shape = cv2.resize(self.shape, size, interpolation=cv2.INTER_AREA)
-        return Template(shape, self.centre * np.array(size) / self.shape.shape[::-1], 1, self.colour)
 
 
 @dataclass(frozen=True)
@@ -135,14 +67,6 @@ def _draw(shape: Mask, canvas: Mask) -> None:
     if left < right and top < bottom:
         part = canvas.coverage[top - by1 : bottom - by1, left - bx1 : right - bx1]
         np.maximum(part, shape.coverage[top - ay1 : bottom - ay1, left - ax1 : right - ax1], out=part)
-
-
-def mean_colour(mask: Mask, image: np.ndarray) -> np.ndarray:
-    """Mean Lab colour (3,) of the pixels deep inside a mask."""
-    x1, y1, x2, y2 = mask.bounds
-    crop = cv2.cvtColor(np.ascontiguousarray(image[y1:y2, x1:x2]), cv2.COLOR_RGB2LAB)
-    weight = cv2.blur(mask.coverage.astype(np.float32), (3, 3), borderType=cv2.BORDER_CONSTANT) ** 4
-    return np.array(cv2.mean(crop, (weight >= 0.5 * weight.max()).astype(np.uint8))[:3])
 
 
 def split(component: Mask, parts: Sequence[Part], image: np.ndarray) -> tuple[list[Placement], float]:
@@ -262,9 +186,9 @@ def _best_shift(gain: np.ndarray, template: Template, expected: np.ndarray, devi
     """The centre near `expected` at which the template gathers the least `gain` (less is better), to a fraction."""
     side = float(np.sqrt(template.area))
     reach = int(np.ceil(np.clip(3 * deviation, 0.6 * side + 1, 1.5 * side + 2)))
-    base = np.floor(expected)
-    x1, y1, x2, y2 = template.reach(base)
-    shape = template.placed(base, (x1, y1, x2, y2))
+    shape, x1, y1 = template.stamp(expected)
+    base = template.snapped(expected)
+    x2, y2 = x1 + shape.shape[1], y1 + shape.shape[0]
     height, width = gain.shape
     left, top, right, bottom = x1 - reach, y1 - reach, x2 + reach, y2 + reach
     pad = max(0, -left, -top, right - width, bottom - height)

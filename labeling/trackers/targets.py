@@ -8,7 +8,7 @@ import numpy as np
 
 from labeling.masks import Mask, intersection
 from labeling.trackers.kalman import PointFilter
-from labeling.trackers.splitting import Template
+from labeling.trackers.template import Template
 from labeling.trackers.views import Blob, View
 
 NEVER = 1e6  # cost of a pair that must not be matched
@@ -66,8 +66,7 @@ class Target:
         if self.leaving:
             return self.motion.position
         height, width = view.shape
-        before = self.template.centre / self.template.fine - self.template.margin
-        after = np.array(self.template.shape.shape[::-1]) / self.template.fine - before - 2 * self.template.margin
+        before, after = self.template.before, self.template.after
         most = np.array([width, height]) - after
         return np.clip(self.motion.position, np.minimum(before, most), np.maximum(before, most))
 

@@ -1,0 +1,128 @@
+"""What shape did an object have when it was last seen alone?
+
+A `Template` keeps a soft mask around the object's centre and draws it elsewhere, shifted by fractions of a pixel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import cv2
+import numpy as np
+
+from labeling.masks import Mask
+
+FINE_SIZE = 48  # pixels: small shapes are kept this finely, so that shifting them does not blur their edges
+FINEST = 8
+QUARTERS = 4  # steps of a pixel in which large shapes are shifted
+COLOUR_PIXELS = 900  # larger objects are sampled for their mean colour
+RIM = np.ones((3, 3), np.uint8)  # one pixel around a shape, where colours mix
+
+
+@dataclass(frozen=True)
+class Template:
+    """The remembered shape and colour of an object, around its centre."""
+
+    shape: np.ndarray  # (h, w) float32, 0 to 1, `fine` times enlarged
+    centre: np.ndarray  # (2,) the object's centre in the enlarged shape
+    fine: int
+    colour: np.ndarray  # (3,) mean Lab colour of the interior
+    area: float  # covered pixels of the frame
+    before: np.ndarray  # (2,) pixels from the left and top edge of the object to its centre
+    after: np.ndarray  # (2,) and from there to its right and bottom edge
+    _stamps: dict[tuple[int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def remember(cls, mask: Mask, centre: np.ndarray, image: np.ndarray) -> Template:
+        """Keep the shape of `mask` around `centre` (2,), both in the frame, and its colours in the RGB `image`."""
+        height, width = mask.coverage.shape
+        fine = min(max(FINE_SIZE // max(height, width), 1), FINEST)
+        before = np.array([centre[0] - mask.x, centre[1] - mask.y])
+        if fine > 1:
+            padded = cv2.copyMakeBorder(mask.coverage, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
+            enlarged = cv2.resize(padded, None, fx=fine, fy=fine, interpolation=cv2.INTER_LINEAR)
+            shape = (enlarged >= 128).astype(np.float32)
+            middle = (before + 1) * fine
+        else:
+            shape, middle = mask.coverage * np.float32(1 / 255), before
+        area = float(shape.sum()) / fine**2
+        return cls(shape, middle, fine, mean_colour(mask, image), area, before, np.array([width, height]) - before)
+
+    def stamp(self, centre: np.ndarray) -> tuple[np.ndarray, int, int]:
+        """The shape in pixels of the frame, (h, w) float32, and the x, y of its corner, for a centre in the frame."""
+        steps = self._steps
+        column, row = (round(float(c - m / self.fine) * steps) for c, m in zip(centre, self.centre, strict=True))
+        (x, right), (y, down) = divmod(column, steps), divmod(row, steps)
+        if (right, down) not in self._stamps:
+            self._stamps[right, down] = self._shifted(right, down)
+        return self._stamps[right, down], x, y
+
+    def snapped(self, centre: np.ndarray) -> np.ndarray:
+        """The centre that `stamp` draws at for `centre`: the nearest one that it can."""
+        corner = np.round((np.asarray(centre) - self.centre / self.fine) * self._steps) / self._steps
+        return np.asarray(corner + self.centre / self.fine)
+
+    def placed(self, centre: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
+        """The shape with its centre at `centre`, drawn into the frame's x1, y1, x2, y2 `window`; (h, w) float32."""
+        shape, x, y = self.stamp(centre)
+        x1, y1, x2, y2 = window
+        drawn = np.zeros((y2 - y1, x2 - x1), np.float32)
+        left, top = max(x, x1), max(y, y1)
+        right, bottom = min(x + shape.shape[1], x2), min(y + shape.shape[0], y2)
+        if left < right and top < bottom:
+            drawn[top - y1 : bottom - y1, left - x1 : right - x1] = shape[top - y : bottom - y, left - x : right - x]
+        return drawn
+
+    def reach(self, centre: np.ndarray) -> tuple[int, int, int, int]:
+        """The window of the frame that the shape touches when its centre is at `centre`."""
+        shape, x, y = self.stamp(centre)
+        return x, y, x + shape.shape[1], y + shape.shape[0]
+
+    def mask(self, centre: np.ndarray, height: int, width: int) -> Mask | None:
+        """The shape at `centre` as a mask, clipped at the frame's borders; None if nothing is left."""
+        shape, x, y = self.stamp(centre)
+        left, top, right, bottom = max(x, 0), max(y, 0), min(x + shape.shape[1], width), min(y + shape.shape[0], height)
+        if left >= right or top >= bottom:
+            return None
+        inside = shape[top - y : bottom - y, left - x : right - x]
+        return Mask.cut((inside * 255 + 0.5).astype(np.uint8), left, top)
+
+    def shrunk(self, factor: float) -> Template:
+        """The same at `factor` of its size (below 1), for work at a smaller scale."""
+        scale = factor / self.fine
+        size = [max(1, round(side * scale)) for side in self.shape.shape[::-1]]
+        shape = cv2.resize(self.shape, size, interpolation=cv2.INTER_AREA)
+        middle = self.centre * np.array(size) / self.shape.shape[::-1]
+        return Template(shape, middle, 1, self.colour, float(shape.sum()), self.before * factor, self.after * factor)
+
+    @property
+    def _steps(self) -> int:
+        """Steps of a pixel in which the shape can be shifted."""
+        return self.fine if self.fine > 1 else QUARTERS
+
+    def _shifted(self, right: int, down: int) -> np.ndarray:
+        """The shape at the frame's scale, shifted by some steps of a pixel."""
+        height, width = self.shape.shape
+        if self.fine == 1:
+            if not right and not down:
+                return self.shape
+            matrix = np.array([[1, 0, right / QUARTERS], [0, 1, down / QUARTERS]])
+            return np.asarray(cv2.warpAffine(self.shape, matrix, (width + 1, height + 1)))
+        columns, rows = -(-(width + right) // self.fine), -(-(height + down) // self.fine)
+        canvas = np.zeros((rows * self.fine, columns * self.fine), np.float32)
+        canvas[down : down + height, right : right + width] = self.shape
+        return np.asarray(cv2.resize(canvas, (columns, rows), interpolation=cv2.INTER_AREA))
+
+
+def mean_colour(mask: Mask, image: np.ndarray) -> np.ndarray:
+    """Mean Lab colour (3,) of the pixels deep inside a mask."""
+    x1, y1, x2, y2 = mask.bounds
+    step = max(1, int((mask.coverage.size / COLOUR_PIXELS) ** 0.5))
+    deep = cv2.blur(mask.coverage, (3, 3), borderType=cv2.BORDER_CONSTANT)[::step, ::step]
+    inside = deep >= 0.85 * max(int(deep.max()), 1)
+    colours = image[y1:y2:step, x1:x2:step][inside]
+    if not len(colours):
+        colours = image[y1:y2, x1:x2].reshape(-1, 3)
+    mean = np.float32(colours.mean(0) / 255).reshape(1, 1, 3)
+    light, a, b = cv2.cvtColor(mean, cv2.COLOR_RGB2LAB)[0, 0]
+    return np.array([light * 2.55, a + 128, b + 128])
