@@ -7,6 +7,7 @@ direction do not enter, so that one kind of object keeps its vector over a video
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import cv2
@@ -20,7 +21,7 @@ SHAPE_BINS = 5
 # Shares of the squared length. Colour decides; shape and texture change with pose and distance and only nudge.
 CHROMA_SHARE, LIGHT_SHARE, ELONGATION_SHARE, FULLNESS_SHARE, TEXTURE_SHARE = 0.6, 0.25, 0.05, 0.05, 0.05
 CHROMA_KNEE = 12.0  # Lab units: below it chroma counts linearly, above it logarithmically, as most things are pale
-MOST_PIXELS = 1500  # larger objects are sampled on a grid: their statistics do not change, the time does
+MOST_PIXELS = 900  # larger objects are sampled on a grid: their statistics do not change, the time does
 RIM = 3  # pixels: kernel that finds how deep inside the object a pixel lies
 
 
@@ -39,14 +40,12 @@ def _chroma_table() -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def _smooth(histogram: np.ndarray) -> np.ndarray:
-    """Spread a histogram (n,) or (n, m) over its neighbours, so that near colours are near vectors."""
-    kernel = np.array([0.25, 0.5, 0.25], np.float32)
-    for axis in range(histogram.ndim):
-        padded = np.pad(histogram, [(1, 1) if a == axis else (0, 0) for a in range(histogram.ndim)])
-        n = histogram.shape[axis]
-        histogram = sum(k * padded.take(range(i, i + n), axis) for i, k in enumerate(kernel))
-    return histogram
+def _smoothing(bins: int) -> np.ndarray:
+    """Matrix (bins, bins) that spreads a histogram over its neighbours, so that near colours are near vectors."""
+    return (0.5 * np.eye(bins) + 0.25 * np.eye(bins, k=1) + 0.25 * np.eye(bins, k=-1)).astype(np.float32)
+
+
+SMOOTH_CHROMA, SMOOTH_LIGHT, SMOOTH_SHAPE = _smoothing(CHROMA_BINS), _smoothing(LIGHT_BINS), _smoothing(SHAPE_BINS)
 
 
 class AppearanceEmbedder:
@@ -93,60 +92,59 @@ class AppearanceEmbedder:
 
     def _chroma(self, lab: np.ndarray, weight: np.ndarray) -> np.ndarray:
         a, b = lab[..., 1].ravel(), lab[..., 2].ravel()
-        row, up = self._chroma_bin[a], self._chroma_share[a]
-        column, right = self._chroma_bin[b], self._chroma_share[b]
+        up, right = self._chroma_share[a], self._chroma_share[b]
+        place = self._chroma_bin[a] * CHROMA_BINS + self._chroma_bin[b]
         weights = weight.ravel()
-        histogram = np.zeros(CHROMA_BINS**2)
-        for i in (0, 1):
-            for j in (0, 1):
-                share = weights * (up if i else 1 - up) * (right if j else 1 - right)
-                histogram += np.bincount((row + i) * CHROMA_BINS + column + j, share, CHROMA_BINS**2)
-        return _unit_root(_smooth(histogram.reshape(CHROMA_BINS, CHROMA_BINS)).ravel())
+        high, low = weights * up, weights * (1 - up)
+        places = np.concatenate([place, place + 1, place + CHROMA_BINS, place + CHROMA_BINS + 1])
+        shares = np.concatenate([low * (1 - right), low * right, high * (1 - right), high * right])
+        histogram = np.bincount(places, shares, CHROMA_BINS**2).reshape(CHROMA_BINS, CHROMA_BINS)
+        return _unit_root((SMOOTH_CHROMA @ histogram @ SMOOTH_CHROMA).ravel())
 
     def _light(self, light: np.ndarray, weight: np.ndarray) -> np.ndarray:
         values, weights = light.ravel(), weight.ravel()
         low, up = self._light_bin[values], self._light_share[values]
-        histogram = np.bincount(low, weights * (1 - up), LIGHT_BINS) + np.bincount(low + 1, weights * up, LIGHT_BINS)
-        return _unit_root(_smooth(histogram))
+        places, shares = np.concatenate([low, low + 1]), np.concatenate([weights * (1 - up), weights * up])
+        return _unit_root(SMOOTH_LIGHT @ np.bincount(places, shares, LIGHT_BINS))
 
 
 def _interior(coverage: np.ndarray) -> np.ndarray:
     """Weight of each pixel (h, w): high deep inside, as the rim mixes in the background and its blurred chroma."""
-    depth = cv2.blur(coverage.astype(np.float32) / 255.0, (RIM, RIM), borderType=cv2.BORDER_CONSTANT)
+    depth = cv2.blur(coverage.astype(np.float32), (RIM, RIM), borderType=cv2.BORDER_CONSTANT)
     depth = cv2.blur(depth, (RIM, RIM), borderType=cv2.BORDER_CONSTANT)
-    return (depth / depth.max()) ** 4
+    return np.asarray(cv2.pow(depth / max(float(depth.max()), 1e-6), 4))
 
 
 def _shape(coverage: np.ndarray) -> list[np.ndarray]:
     """How elongated the object is and how full its own ellipse, each as a soft one-hot vector."""
     moments = cv2.moments(coverage)
-    area = moments["m00"] / 255.0
-    spread = np.array([[moments["mu20"], moments["mu11"]], [moments["mu11"], moments["mu02"]]]) / moments["m00"]
-    minor, major = np.sqrt(np.maximum(np.linalg.eigvalsh(spread), 1 / 12))
-    fullness = area / (4 * np.pi * major * minor)
+    mass = moments["m00"]
+    xx, yy, xy = moments["mu20"] / mass, moments["mu02"] / mass, moments["mu11"] / mass
+    middle, swing = (xx + yy) / 2, math.hypot((xx - yy) / 2, xy)
+    major, minor = math.sqrt(max(middle + swing, 1 / 12)), math.sqrt(max(middle - swing, 1 / 12))
+    fullness = mass / 255.0 / (4 * math.pi * major * minor)
     return [
-        np.sqrt(ELONGATION_SHARE) * _soft_one_hot(np.log2(major / minor), 0.0, 3.0),
-        np.sqrt(FULLNESS_SHARE) * _soft_one_hot(fullness, 0.4, 1.05),
+        math.sqrt(ELONGATION_SHARE) * _soft_one_hot(math.log2(major / minor), 0.0, 3.0),
+        math.sqrt(FULLNESS_SHARE) * _soft_one_hot(fullness, 0.4, 1.05),
     ]
 
 
 def _texture(light: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """How much lightness differs between pixels side by side, as a soft one-hot vector."""
-    values = light.astype(np.float32)
-    steps = np.abs(np.diff(values, axis=1))
+    steps = cv2.absdiff(light[:, 1:], light[:, :-1])
     weights = np.minimum(weight[:, 1:], weight[:, :-1])
     total = float(weights.sum())
-    roughness = float((steps * weights).sum() / total) if total > 0 else 0.0
-    return np.sqrt(TEXTURE_SHARE) * _soft_one_hot(np.log2(1 + roughness), 0.0, 5.0)
+    roughness = float((steps * weights).sum()) / total if total > 0 else 0.0
+    return math.sqrt(TEXTURE_SHARE) * _soft_one_hot(math.log2(1 + roughness), 0.0, 5.0)
 
 
 def _soft_one_hot(value: float, low: float, high: float) -> np.ndarray:
-    lower, up = _soft_bins(np.array([value]), low, high, SHAPE_BINS)
-    vector = np.zeros(SHAPE_BINS, np.float32)
-    vector[lower[0]], vector[lower[0] + 1] = 1 - up[0], up[0]
-    return _unit_root(_smooth(vector))
+    place = min(max((value - low) / (high - low), 0.0), 1.0) * (SHAPE_BINS - 1)
+    lower = min(int(place), SHAPE_BINS - 2)
+    share = place - lower
+    return _unit_root((1 - share) * SMOOTH_SHAPE[lower] + share * SMOOTH_SHAPE[lower + 1])
 
 
 def _unit_root(histogram: np.ndarray) -> np.ndarray:
     """Square roots of the shares: their dot product says how much two histograms have in common."""
-    return np.sqrt(np.maximum(histogram, 0) / max(float(histogram.sum()), 1e-9))
+    return np.asarray(np.sqrt(histogram / max(float(histogram.sum()), 1e-9)))
