@@ -57,7 +57,7 @@ def _mp4(data: mmap.mmap) -> str | None:
 
 def _matroska(data: mmap.mmap) -> str | None:
     """Elements of mkv and webm: an id, a size, and inside clusters the frames one by one."""
-    at, in_cluster = 0, False
+    at, in_cluster, end = 0, False, len(data)
     measured = False  # the file is as long as it says: what stands out is then wrong in itself
     while at < len(data):
         if not data[at] and not any(data[at:]):  # room that a writer reserved and did not use
@@ -66,9 +66,10 @@ def _matroska(data: mmap.mmap) -> str | None:
         size, at = _number(data, at)
         if name >= _TOP_LEVEL:
             in_cluster = name == _CLUSTER
+            end = at + size if in_cluster and 0 <= size <= len(data) - at else len(data)
         elif name not in (_IN_CLUSTER if in_cluster else _BESIDE_CLUSTERS):
             return BROKEN
-        if at + size > len(data):
+        if at + size > end:
             return BROKEN if measured else CUT
         if name in (_SEGMENT, _CLUSTER):  # look inside; a live recording does not know their size
             measured |= name == _SEGMENT and size >= 0

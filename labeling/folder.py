@@ -101,7 +101,11 @@ def _walk(start: Path, unreadable: dict[str, str]) -> Iterator[tuple[Path, list[
     while waiting:
         for place, folders, names in os.walk(waiting.popleft(), onerror=refused):
             here = Path(place)
-            status = here.stat()
+            try:
+                status = here.stat()
+            except OSError as error:  # gone since it was listed
+                refused(error)
+                continue
             if (status.st_dev, status.st_ino) in seen:
                 folders.clear()
                 continue

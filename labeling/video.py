@@ -212,8 +212,9 @@ def _refuse_unless_whole(path: Path) -> None:
 
 def _opened(path: Path) -> av.container.InputContainer:
     try:
-        # Without "file:" FFmpeg would take "a:b.mp4" for an address.
-        container = av.open(f"file:{path}", container_options={"protocol_whitelist": "file"})
+        # Without "file:" FFmpeg would take "a:b.mp4" for an address. Titles of old files are often not UTF-8.
+        only_files = {"protocol_whitelist": "file"}
+        container = av.open(f"file:{path}", container_options=only_files, metadata_errors="replace")
     except av.error.FFmpegError as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             with plainly(path):
@@ -230,5 +231,7 @@ def _opened(path: Path) -> av.container.InputContainer:
 def _video_stream(container: av.container.InputContainer, path: Path) -> av.VideoStream:
     for stream in container.streams.video:
         if not stream.disposition & av.stream.Disposition.attached_pic:
+            if stream.codec_context is None:
+                raise VideoError(f"{shown(path)} uses a codec that is not known here. Re-encode it, as H.264 say.")
             return stream
     raise VideoError(f"{shown(path)} has no video track, only sound, text or a cover. Remove it from the folder.")

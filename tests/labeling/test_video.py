@@ -234,6 +234,20 @@ def test_a_playlist_does_not_lead_to_other_files(tmp_path):
     assert "playlist" in refusal(path)
 
 
+def test_a_title_in_an_old_encoding_does_not_matter(tmp_path):
+    path = video(tmp_path / "old.mp4")
+    content = path.read_bytes()
+    assert b"VideoHandler" in content
+    path.write_bytes(content.replace(b"VideoHandler", "Käse-Über-é".encode("latin-1").ljust(12)))
+    assert len(read(path)) == 12
+
+
+def test_an_unknown_codec_is_named_as_the_reason(tmp_path):
+    path = video(tmp_path / "new.mp4")
+    path.write_bytes(path.read_bytes().replace(b"avc1\0\0\0\0", b"zzz1\0\0\0\0"))
+    assert "codec" in refusal(path)
+
+
 @pytest.mark.parametrize("cover", [False, True])
 def test_sound_alone_is_no_video_even_with_a_cover(tmp_path, cover):
     assert "no video track" in refusal(odd_videos.sound_only(tmp_path / "song.mp4", cover))
