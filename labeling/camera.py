@@ -15,7 +15,9 @@ SHIFT = 0.25  # pixels: a pixel whose change a smaller shift explains has not mo
 TEXTURED = 0.02  # share of edge pixels from which on a cell has a say
 MAX_CORNERS = 120
 MIN_CORNERS = 12  # fewer than this say nothing about the camera
-TRACK = {"winSize": (13, 13), "maxLevel": 3, "criteria": (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 10, 0.03)}
+WINDOW = (13, 13)  # small pixels around a corner that are looked for on the other picture
+LEVELS = 3  # halvings of the picture: motion of up to a third of it is followed
+PRECISE = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 10, 0.03)
 FOUND_AGAIN = 0.7  # small pixels: a corner followed there and back must end this near to where it began
 
 
@@ -42,9 +44,9 @@ def camera_motion(before: np.ndarray, now: np.ndarray) -> tuple[np.ndarray, floa
     corners = cv2.goodFeaturesToTrack(before, MAX_CORNERS, 0.01, 5, blockSize=5)
     if corners is None or len(corners) < MIN_CORNERS:
         return stands, None
-    moved, found, _ = cv2.calcOpticalFlowPyrLK(before, now, corners, None, **TRACK)
-    back, found_back, _ = cv2.calcOpticalFlowPyrLK(now, before, moved, None, **TRACK)
-    good = (found.ravel() > 0) & (found_back.ravel() > 0) & (np.abs(back - corners).max((1, 2)) < FOUND_AGAIN)
+    moved, found = _follow(before, now, corners)
+    back, found_back = _follow(now, before, moved)
+    good = found & found_back & (np.abs(back - corners).max((1, 2)) < FOUND_AGAIN)
     share = float(good.mean())
     if good.sum() < MIN_CORNERS:
         return stands, share
@@ -54,6 +56,14 @@ def camera_motion(before: np.ndarray, now: np.ndarray) -> tuple[np.ndarray, floa
         return stands, share
     fits = np.abs(_moved(source, matrix) - target).max(1) < 1.0
     return (matrix if _widespread(source[fits], before.shape) else stands), share
+
+
+def _follow(before: np.ndarray, now: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where corners (N, 1, 2) of one picture are on the other, and whether they were found."""
+    moved, found, _ = cv2.calcOpticalFlowPyrLK(
+        before, now, corners, np.empty_like(corners), winSize=WINDOW, maxLevel=LEVELS, criteria=PRECISE
+    )
+    return moved, found.ravel() > 0
 
 
 def _fit(source: np.ndarray, target: np.ndarray) -> np.ndarray | None:

@@ -171,7 +171,8 @@ def _steps(video: Video) -> Iterator[_Step]:
         small = cv2.resize(frame.image, size, interpolation=cv2.INTER_AREA)
         grey = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY)
         colours = cv2.calcHist([small[::2, ::2]], [0, 1, 2], None, [8, 8, 8], [0, 256] * 3).ravel()
-        camera, followed = np.eye(3), 1.0
+        camera = np.eye(3)
+        followed: float | None = 1.0
         if before is not None and share_unmoved(before, grey)[0] < SEEMS_STILL:
             camera, followed = camera_motion(before, grey)
             camera = np.linalg.inv(shrink) @ camera @ shrink

@@ -84,7 +84,7 @@ class FlowMaps:
             camera, _ = cv2.findHomography(points[good], moved[good], cv2.USAC_FAST, 1.0, maxIters=300)
         if camera is None or not 0.3 < np.linalg.det(camera[:2, :2]) < 3:
             camera = np.eye(3)
-        own = flow - self._shift(camera)
+        own = flow - (cv2.perspectiveTransform(self.here, camera) - self.here)
         rest, noise = self._affine_rest(own[cells, cells].reshape(-1, 2), points, trust)
         return camera, own - rest, noise
 
@@ -107,17 +107,9 @@ class FlowMaps:
             left = own - terms @ solution
             length = np.hypot(left[:, 0], left[:, 1])
             noise = max(0.02, _weighted_median(length, trust))
-        slope_x, slope_y, offset = solution.astype(np.float32)
-        x, y = (self.x / (w / 2) - 1)[..., None], (self.y / (h / 2) - 1)[..., None]
-        return x * slope_x + y * slope_y + offset, noise
-
-    def _shift(self, camera: np.ndarray) -> np.ndarray:
-        """How far each pixel of the map moves under a homography, (h, w, 2)."""
-        a = camera.astype(np.float32)
-        depth = a[2, 0] * self.x + a[2, 1] * self.y + a[2, 2]
-        new_x = (a[0, 0] * self.x + a[0, 1] * self.y + a[0, 2]) / depth
-        new_y = (a[1, 0] * self.x + a[1, 1] * self.y + a[1, 2]) / depth
-        return np.dstack([new_x - self.x, new_y - self.y])
+        (a, b), (c, d), (e, f) = solution
+        affine = np.array([[2 * a / w, 2 * c / h, e - a - c], [2 * b / w, 2 * d / h, f - b - d]])
+        return cv2.transform(self.here, affine), noise
 
 
 def pull(values: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -132,21 +124,18 @@ def motion_along_paths(steps: list[Step]) -> list[tuple[np.ndarray, float]]:
     the own motion changes: there something else covers the pixel.
     """
     count = len(steps)
-    pair = np.empty((*steps[0].texture.shape, 4), np.float32)  # a sum of own motion, and own motion itself
     ahead = [step.own for step in steps]
     for t in range(count - 2, -1, -1):
         step = steps[t]
-        pair[..., :2], pair[..., 2:] = ahead[t + 1], steps[t + 1].own
-        there = pull(pair, step.forward)
-        ahead[t] = step.own + _goes_on(step.own, there[..., 2:], step.noise) * there[..., :2]
+        goes_on = _goes_on(step.own, pull(steps[t + 1].own, step.forward), step.noise)
+        ahead[t] = step.own + goes_on * pull(ahead[t + 1], step.forward)
     behind = [np.zeros_like(steps[0].own)]
     for t in range(1, count):
-        before = steps[t - 1]
-        pair[..., :2] = pair[..., 2:] = before.own
+        before, so_far = steps[t - 1], steps[t - 1].own
         if t > 1:
-            pair[..., :2] += _goes_on(before.own, there[..., 2:], before.noise) * there[..., :2]
-        there = pull(pair, steps[t].backward)
-        behind.append(there[..., :2])
+            earlier = pull(steps[t - 2].own, before.backward)
+            so_far = so_far + _goes_on(before.own, earlier, before.noise) * behind[t - 1]
+        behind.append(pull(so_far, steps[t].backward))
     result = []
     for step, future, past in zip(steps, ahead, behind, strict=True):
         total = future + past
@@ -156,10 +145,11 @@ def motion_along_paths(steps: list[Step]) -> list[tuple[np.ndarray, float]]:
 
 
 def _goes_on(here: np.ndarray, there: np.ndarray, noise: float) -> np.ndarray:
-    """Weight (h, w, 1) with which a path goes on from own motion `here` to that of the next frame."""
+    """Weight (h, w, 2) with which a path goes on from own motion `here` to that of the next frame."""
     smaller = np.minimum(_squared(here), _squared(there))
     allowed = PATH_TOLERANCE**2 * smaller + (3 * noise + 0.05) ** 2
-    return PATH_MEMORY * cv2.exp(-_squared(here - there) / allowed)[..., None]
+    weight = PATH_MEMORY * cv2.exp(-_squared(here - there) / allowed)
+    return cv2.merge([weight, weight])
 
 
 def _squared(vectors: np.ndarray) -> np.ndarray:
