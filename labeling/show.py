@@ -73,5 +73,5 @@ def _failures(store: Store) -> Table:
 def _table(title: str, *columns: tuple[str, str]) -> Table:
     table = Table(title=Text(title) if title else None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for name, justify in columns:
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     return table
