@@ -11,21 +11,23 @@ from scipy.optimize import linear_sum_assignment
 from labeling.embeddings import Embedder
 from labeling.masks import Mask, intersection
 from labeling.trackers import Observation
+from labeling.trackers.grouping import CommonFate, gap, is_piece, sides
 from labeling.trackers.history import History
 from labeling.trackers.kinds import Kind, Kinds
 from labeling.trackers.splitting import Part, Placement, remainder, split
 from labeling.trackers.targets import INSIDE, NEVER, RIGID, Target
-from labeling.trackers.views import Blob, View, blob_of, joined
+from labeling.trackers.views import Blob, View, blob_of, joined, union
 
 VISIBLE = 0.12  # share of an object that must be seen beside the others for its place to count as measured
 SURE = 0.6  # the same for an object that was only near the blob
 NEAR = 1.5  # distance, in sizes, from a blob within which an object without a blob may be in it
 BREAKING = 4  # frames for which an object may come in pieces before the pieces are taken for objects
 PIECE = 0.6  # share of a piece that lies inside the expected shape of the object it broke off
+CUT_PIECE = 0.3  # the same where the object may go on outside the frame
+WHOLE = 5  # sightings alone after which an object is known to be one
 OUTGROWN = 1.3  # growth in one frame that an object that keeps its shape does not do by itself
 REST = 0.4  # share of a known object's area from which on what is left over of a blob is an object too
 RECHECK = 5  # frames after which to ask again whether a blob is a heap of known things
-APART, INSEPARABLE, STUCK = 4, 6, 0.03  # frames alone, frames together, sizes a frame: what stays a piece of another
 LARGER, OTHER_COLOUR = 1.5, 25.0  # times the area and Lab units: from there on colour tells two objects apart
 GUESSED = 0.2  # score of a place that was not measured
 TOGETHER = 0.8  # score of a place inside a merged blob, as a share of the blob's
@@ -53,6 +55,8 @@ class Follower:
         self.fill = fill
         self.strictness = strictness
         self.history = History(fill)
+        self._fate = CommonFate()
+        self._alone: list[tuple[Target, Mask]] = []
 
     def step(self, view: View, predict: bool = True) -> None:
         """Take in one frame; `predict` is false where the targets' state is already that of this frame."""
@@ -76,7 +80,19 @@ class Follower:
                 self._see_merged(group, blob, view, doubtful)
             else:
                 self._see_alone(group[0], blob, view)
+        self._unite(view)
         self.targets = [target for target in self.targets if self._alive(target, view)]
+
+    def _unite(self, view: View) -> None:
+        """Make one of targets that were seen to move together side by side."""
+        masks = {id(target): mask for target, mask in self._alone}
+        for target, piece in self._fate.pieces(self._alone):
+            if id(target) in masks and id(piece) in masks:
+                whole = union(masks[id(target)], masks.pop(id(piece)))
+                masks[id(target)] = whole
+                target.comprise(whole, view)
+                self.targets = [other for other in self.targets if other is not piece]
+        self._alone = []
 
     def _alive(self, target: Target, view: View) -> bool:
         (x, y), (height, width), margin = target.motion.position, view.shape, target.size
@@ -116,7 +132,7 @@ class Follower:
             covered = [intersection(shape, b.mask) / area if m else 0.0 for b, m in zip(blobs, owners, strict=True)]
             best = int(np.argmax(covered)) if covered else -1
             if covered and covered[best] < INSIDE:
-                gaps = [_gap(shape, b.mask) if m else NEVER for b, m in zip(blobs, owners, strict=True)]
+                gaps = [gap(shape, b.mask) if m else NEVER for b, m in zip(blobs, owners, strict=True)]
                 best = int(np.argmax(covered) if max(covered) > 0 else np.argmin(gaps))
                 if gaps[best] > NEAR * target.size or blobs[best].area < 0.8 * target.area:
                     continue
@@ -134,13 +150,21 @@ class Follower:
                 if len(members) != 1 or (shape := shapes[members[0]]) is None:
                     continue
                 target = self.targets[members[0]]
-                if target.broken >= BREAKING:
-                    continue
                 inside = intersection(shape, blobs[j].mask) / max(blobs[j].area, 1e-6)
-                if inside > PIECE and blobs[j].area + blobs[k].area < 1.3 * target.area:
+                cut = self._cut_by_border(target, blobs[k], blobs[j], view) and inside > CUT_PIECE
+                if cut:
+                    target.composite = True
+                elif target.broken >= BREAKING:
+                    continue
+                if cut or (inside > PIECE and blobs[j].area + blobs[k].area < 1.3 * target.area):
                     blobs[k] = joined(blobs[k], blobs[j], view.image, self.embedder)
                     del blobs[j], owners[j]
                     break
+
+    def _cut_by_border(self, target: Target, first: Blob, second: Blob, view: View) -> bool:
+        """May two blobs be one object that goes on outside the frame between them?"""
+        common = sides(first.mask, view.shape) & sides(second.mask, view.shape) & target.sides
+        return bool(common) and target.alone >= WHOLE and target.rigid < RIGID
 
     def _see_alone(self, target: Target, blob: Blob, view: View) -> None:
         """A target has a blob for itself, unless the blob turns out to be a heap of known things."""
@@ -152,6 +176,8 @@ class Follower:
                 return
             target.whole = RECHECK
         target.see(blob, view)
+        target.sides = sides(blob.mask, view.shape)
+        self._alone.append((target, blob.mask))
         self.kinds.learn(target)
         self._found(view, target, blob.mask, blob.score, blob.looks)
 
@@ -170,7 +196,7 @@ class Follower:
 
     def _see_merged(self, targets: list[Target], blob: Blob, view: View, doubtful: set[int]) -> None:
         """Find each of several targets inside the blob that they share; `doubtful` ones may not be there at all."""
-        fragments = [target for target in targets if _is_fragment(target, targets)]
+        fragments = [target for target in targets if is_piece(target, targets)]
         if fragments:
             self.targets = [target for target in self.targets if not any(target is other for other in fragments)]
             targets = [target for target in targets if not any(target is other for other in fragments)]
@@ -271,24 +297,6 @@ class Follower:
             target.number, self.born = self.born, self.born + 1
         seen = Observation(view.index, target.number, mask, score, 0.0, looks)
         self.history.add(seen, target.motion, measured=target.unmeasured == 0)
-
-
-def _is_fragment(target: Target, group: list[Target]) -> bool:
-    """Was it hardly ever apart from a larger one of the group, with which it moves: a piece of it, seen once by chance?
-
-    What keeps its shape was recognised as an object of its own.
-    """
-    if target.alone >= APART or target.together < INSEPARABLE or target.rigid >= RIGID:
-        return False
-    larger = [other for other in group if other is not target and other.area >= target.area]
-    steps = [float(np.linalg.norm(target.motion.velocity - other.motion.velocity)) for other in larger]
-    return any(step < STUCK * target.size for step in steps)
-
-
-def _gap(first: Mask, second: Mask) -> float:
-    """Distance in pixels between the rectangles around two masks."""
-    (ax1, ay1, ax2, ay2), (bx1, by1, bx2, by2) = first.bounds, second.bounds
-    return float(np.hypot(max(bx1 - ax2, ax1 - bx2, 0), max(by1 - ay2, ay1 - by2, 0)))
 
 
 def _flexible(targets: list[Target]) -> Target | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from labeling.geometry import centre_of_mass
 from labeling.masks import Mask, intersection
 from labeling.trackers.kalman import PointFilter
 from labeling.trackers.template import Template
@@ -37,6 +38,8 @@ class Target:
     unmeasured: int = 0  # frames since its place was last measured
     broken: int = 0  # frames in a row in which it came in pieces
     merged: bool = False  # it was last found inside a blob that it shares
+    composite: bool = False  # it usually comes in pieces
+    sides: int = 0  # sides of the frame that it touched when it was last seen alone
     leaving: bool = False  # the frame's border cut it off when it was last seen alone
     whole: int = 0  # frames for which nobody need ask again whether it is several objects
     rigid: float = 0.7  # how much of its shape stays the same from sighting to sighting, 0 to 1
@@ -74,20 +77,29 @@ class Target:
         """Take in a blob that is this object and nothing else."""
         clipped = touches_border(blob.mask, view.shape)
         self.leaving = clipped and blob.area < LEAVING * self.area
-        if blob.pieces == 1 and not (clipped and blob.area < self.area):
+        if (blob.pieces == 1 or self.composite) and not (clipped and blob.area < self.area):
             before = self.template.mask(blob.centre, *view.shape)
             if before is not None and not clipped:
                 self.rigid += RIGID_MEMORY * (mask_iou(before, blob.mask) - self.rigid)
             self.area += AREA_MEMORY * (blob.area - self.area)
             self.template = Template.remember(blob.mask, blob.centre, view.image)
             self.motion.size = self.size
-        self.broken = self.broken + 1 if blob.pieces > 1 else 0
+        self.broken = self.broken + 1 if blob.pieces > 1 and not self.composite else 0
         self.merged = False
         self.alone += 1
         self.together = 0
         self.motion.update(blob.centre)
         looks = self.looks + LOOKS_MEMORY * (blob.looks - self.looks)
         self.looks = looks / np.linalg.norm(looks)
+
+    def comprise(self, whole: Mask, view: View) -> None:
+        """Take in a piece: from now on its shape is `whole`."""
+        centre = centre_of_mass(whole).astype(np.float64)
+        self.template = Template.remember(whole, centre, view.image)
+        self.motion.position = centre
+        self.area = whole.area
+        self.motion.size = self.size
+        self.composite = True
 
     def cost(self, shape: Mask | None, place: np.ndarray, blob: Blob) -> float:
         """How badly a blob fits, about 0 to 3, where `shape` is expected at `place`; NEVER if it cannot be."""

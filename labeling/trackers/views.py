@@ -83,13 +83,18 @@ def blob_of(mask: Mask, score: float, image: np.ndarray, embedder: Embedder, pie
 
 def joined(first: Blob, second: Blob, image: np.ndarray, embedder: Embedder) -> Blob:
     """Two pieces as one blob."""
-    ax1, ay1, ax2, ay2 = first.mask.bounds
-    bx1, by1, bx2, by2 = second.mask.bounds
+    pieces = first.pieces + second.pieces
+    return blob_of(union(first.mask, second.mask), max(first.score, second.score), image, embedder, pieces)
+
+
+def union(first: Mask, second: Mask) -> Mask:
+    """What either of two masks covers."""
+    ax1, ay1, ax2, ay2 = first.bounds
+    bx1, by1, bx2, by2 = second.bounds
     x1, y1, x2, y2 = min(ax1, bx1), min(ay1, by1), max(ax2, bx2), max(ay2, by2)
     coverage = np.zeros((y2 - y1, x2 - x1), np.uint8)
-    for mask in (first.mask, second.mask):
+    for mask in (first, second):
         left, top, right, bottom = mask.bounds
         part = coverage[top - y1 : bottom - y1, left - x1 : right - x1]
         np.maximum(part, mask.coverage, out=part)
-    pieces = first.pieces + second.pieces
-    return blob_of(Mask(x1, y1, coverage), max(first.score, second.score), image, embedder, pieces)
+    return Mask(x1, y1, coverage)
