@@ -18,6 +18,7 @@ from labeling.proposals.shadows import Shadows, shadow_pixels
 SMALL_SIDE = 112  # the surroundings are estimated on a picture of this size
 SURROUNDINGS = 3  # as the median of a window of one third of it
 STAND_OUT_LEVELS, STAND_OUT_NOISE = 10.0, 4.0  # difference to the surroundings
+STAND_OUT_CLUTTER, CLUTTER = 1.5, 90  # and than 1.5 times what a tenth of the scene differs by: clutter hides things
 TOUCHED = 0.97  # share of the pictures on which something that moves touches one and the same place of a part
 REACH = 2  # pixels of gap that count as touching, beyond a part's own radius: a joint turns
 LARGEST = 0.6  # a part is at most this large against what moves
@@ -33,13 +34,11 @@ def without_attached(background: Background, fronts: Sequence[np.ndarray], shado
         shadows: The shadows of the shot, which stand out but are no parts.
     """
     moving = [(front > 0).astype(np.uint8) for front in fronts if front.any()]
-    if len(moving) < 2:
+    if len(moving) < max(2, TOUCHED * len(fronts)):
         return background
     around = surroundings(background.picture)
-    threshold = STAND_OUT_LEVELS + STAND_OUT_NOISE * background.noise
-    stands_out = np.ones(background.noise.shape, np.uint8)
-    for colours in around:
-        stands_out[largest_difference(background.picture, colours) <= threshold] = 0
+    contrast = contrast_to(around, background.picture)
+    stands_out = (contrast > stand_out_threshold(contrast, background)).astype(np.uint8)
     if shadows is not None:
         stands_out[shadow_pixels(background.picture, Background(around[0], background.noise), shadows) > 0] = 0
     parts = _parts(stands_out, moving)
@@ -64,6 +63,20 @@ def surroundings(picture: np.ndarray) -> list[np.ndarray]:
     shifts = [(0, 0), (-half, 0), (half, 0), (0, -half), (0, half)]
     views = [wide[half + dy : half + dy + rows, half + dx : half + dx + columns] for dy, dx in shifts]
     return [cv2.resize(view, (width, height), interpolation=cv2.INTER_LINEAR) for view in views]
+
+
+def contrast_to(around: Sequence[np.ndarray], picture: np.ndarray) -> np.ndarray:
+    """By how much each pixel differs from the most alike of its surroundings, (H, W) uint8."""
+    contrast = largest_difference(picture, around[0])
+    for colours in around[1:]:
+        contrast = cv2.min(contrast, largest_difference(picture, colours))
+    return contrast
+
+
+def stand_out_threshold(contrast: np.ndarray, background: Background) -> np.ndarray:
+    """The contrast from which on something stands out from noise and from the clutter of the scene, (H, W)."""
+    clutter = STAND_OUT_CLUTTER * float(np.percentile(contrast, CLUTTER))
+    return np.maximum(STAND_OUT_LEVELS + STAND_OUT_NOISE * background.noise, clutter)
 
 
 def _parts(stands_out: np.ndarray, moving: Sequence[np.ndarray]) -> np.ndarray:

@@ -18,12 +18,14 @@ MOST_NOISE = 12.0  # a pixel that varies more, varies because objects pass
 ALIKE_LEVELS, ALIKE_NOISE = 6.0, 4.0  # two samples of a pixel show the same thing if they differ by less
 CERTAIN = 0.95  # a colour seen this often at a pixel leaves no doubt
 PASSING = 0.75  # nor does one seen this often, and first and last: something else passed by in between
+STATE_SAMPLES = 24  # pictures that are searched for them
 STATES = 6  # colours a pixel may show for a while; more are objects in passing
 CONTRAST_NOISE = 5.0  # contrast to the neighbours counts up to 1, and half at so many deviations
 SURE, SURE_SHARE = 0.2, 0.3  # pixels decided in one round: those that cost this little, and at least this share
 NEIGHBOURS = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
-SEEN_OFTEN = 0.4  # how much contrast e times as many sightings outweigh, if first and last sample agree
-SEEN_OFTEN_STEP = 0.25  # the same where they differ: an object came or went for good, so counts say little
+SEEN_OFTEN = 0.4  # how much contrast e times as many sightings outweigh
+SEEN_OFTEN_LASTING = 0.25  # the same for what was there first or last: an object came or went, so counts say little
+WHILE = 0.08  # share of the samples that it must have been there for
 ISLAND_CONTRAST = 20.0  # grey levels by which a part of an object differs from the background around it
 LARGE = 0.05  # share of the picture from which on a region is background whatever surrounds it
 
@@ -45,7 +47,8 @@ def background_of(pictures: np.ndarray) -> Background:
     alike = np.clip(ALIKE_LEVELS + ALIKE_NOISE * np.minimum(noise, 2 * usual), 0, 255).astype(np.uint8)
     same = deviations <= alike
     seen = same.mean(0)
-    certain = (seen >= CERTAIN) | ((seen >= PASSING) & same[0] & same[-1])
+    while_ = _while(len(pictures))
+    certain = (seen >= CERTAIN) | ((seen >= PASSING) & same[:while_].any(0) & same[-while_:].any(0))
     if certain.any() and not certain.all():
         picture = _continue(picture, certain, pictures, alike, usual)
         deviations = np.stack([largest_difference(image, picture) for image in pictures])
@@ -58,6 +61,11 @@ def largest_difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """By how much the channel that differs most differs between two pictures (H, W, 3) uint8; (H, W) uint8."""
     red, green, blue = cv2.split(cv2.absdiff(first, second))
     return cv2.max(cv2.max(red, green), blue)
+
+
+def _while(samples: int) -> int:
+    """How many samples in a row count as a while."""
+    return max(2, round(WHILE * samples))
 
 
 def _largest_channel(values: np.ndarray) -> np.ndarray:
@@ -105,12 +113,12 @@ def _continue(
     """Choose a colour for every doubtful pixel, from the certain ones inwards; (H, W, 3) uint8."""
     height, width = certain.shape
     rows, columns = np.nonzero(~certain)
-    samples, tolerance = pictures[:, rows, columns], alike[rows, columns]
-    colours, counts = _states(samples, tolerance, picture[rows, columns])
-    step = largest_difference(samples[:1], samples[-1:])[0] > tolerance
-    weight = np.where(step, SEEN_OFTEN_STEP, SEEN_OFTEN)
+    chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, STATE_SAMPLES).round().astype(int))]
+    samples, tolerance = chosen[:, rows, columns], alike[rows, columns]
+    colours, counts, lasting = _states(samples, tolerance, picture[rows, columns])
+    weight = np.where(lasting, SEEN_OFTEN_LASTING, SEEN_OFTEN)
     with np.errstate(divide="ignore"):
-        prior = -weight[:, None] * np.log(counts / len(pictures))
+        prior = -weight * np.log(counts / len(chosen))
 
     number = np.full((height + 2, width + 2), -1)
     number[rows + 1, columns + 1] = np.arange(len(rows))
@@ -178,7 +186,7 @@ def _trusted(certain: np.ndarray) -> np.ndarray:
     return trusted[labels].astype(np.uint8)
 
 
-def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The colours that pixels show for a while.
 
     Args:
@@ -187,7 +195,8 @@ def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple
         middle: (M, 3) uint8, the median.
 
     Returns:
-        colours (M, STATES, 3) float32 and how many samples show each, (M, STATES); unused states have a count of 0.
+        colours (M, STATES, 3) float32; how many samples show each, (M, STATES), 0 for unused ones; and whether one was
+        there for the first or the last while of a pixel whose ends differ, (M, STATES) bool.
     """
     pixels = samples.shape[1]
     leaders = np.repeat(middle[None], STATES, axis=0)
@@ -195,7 +204,8 @@ def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple
     counts = np.zeros((pixels, STATES), np.float32)
     opened = np.ones(pixels, np.intp)
     everyone = np.arange(pixels)
-    for sample in samples:
+    shown = np.zeros(samples.shape[:2], np.int8)
+    for number, sample in enumerate(samples):
         apart = np.stack([largest_difference(sample[None], leaders[s][None])[0] for s in range(STATES)])
         apart[np.arange(STATES)[:, None] >= opened] = 255
         nearest = apart.argmin(0)
@@ -204,7 +214,13 @@ def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple
         nearest[make] = opened[make]
         leaders[opened[make], make] = sample[make]
         opened[make] += 1
+        shown[number] = np.where(new & ~make, -1, nearest)
         joins = everyone[~new | make]
         counts[joins, nearest[joins]] += 1
         sums[joins, nearest[joins]] += sample[joins]
-    return sums / np.maximum(counts, 1)[:, :, None], counts
+    lasting = np.zeros(counts.shape, bool)
+    while_ = _while(len(samples))
+    for ends in (shown[:while_], shown[-while_:]):
+        stays = np.flatnonzero((ends == ends[0]).all(0) & (ends[0] >= 0) & (shown[0] != shown[-1]))
+        lasting[stays, ends[0, stays]] = True
+    return sums / np.maximum(counts, 1)[:, :, None], counts, lasting

@@ -9,8 +9,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from labeling.proposals.attached import STAND_OUT_LEVELS, STAND_OUT_NOISE, surroundings
-from labeling.proposals.background import Background, largest_difference
+from labeling.proposals.attached import contrast_to, stand_out_threshold, surroundings
+from labeling.proposals.background import Background
 
 BODY = 0.4  # the body of a thing has at least this share of the picture's strongest contrast
 LIMBS = 0.1  # and what belongs to it this share
@@ -22,12 +22,10 @@ BLOCK = np.ones((3, 3), np.uint8)
 def without_standing(background: Background) -> tuple[Background, np.ndarray]:
     """The background with its standing things replaced by their surroundings, and cuts between them, (H, W) uint8."""
     around = surroundings(background.picture)
-    contrast = largest_difference(background.picture, around[0])
-    for colours in around[1:]:
-        contrast = cv2.min(contrast, largest_difference(background.picture, colours))
+    contrast = contrast_to(around, background.picture)
     cuts = np.zeros_like(contrast)
     peak = float(cv2.erode(contrast, np.ones((5, 5), np.uint8)).max())
-    threshold = np.maximum(STAND_OUT_LEVELS + STAND_OUT_NOISE * background.noise, LIMBS * peak)
+    threshold = np.maximum(stand_out_threshold(contrast, background), LIMBS * peak)
     bodies = _bodies(contrast > np.maximum(threshold, BODY * peak))
     if not bodies.any():
         return background, cuts
