@@ -32,7 +32,7 @@ class Style:
     def for_size(cls, height: int, width: int) -> Style:
         """Sizes that look the same on a screen, whatever the picture's size."""
         longest = max(height, width)
-        return cls(max(2, round(longest / 480)), max(13, round(longest / 46)))
+        return cls(max(2, round(longest / 480)), max(13, round(longest / 60)))
 
 
 def draw_box(image: np.ndarray, box: np.ndarray, colour: str, style: Style) -> None:

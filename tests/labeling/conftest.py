@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import av
@@ -107,32 +108,39 @@ def write_labels(root: zarr.Group, source: str, category: Sequence[int], masks: 
     stage.attrs["complete"] = True
 
 
+def build_store(
+    folder: Path, *sources: str, category: Sequence[int] = (0, 1), masks: bool = True, shrink: int = 1,
+    videos: bool = True, failures: dict[str, str] | None = None,
+) -> Store:  # fmt: skip
+    """Make `labels.zarr` in `folder`, its videos in `videos` there; `shrink` makes masks smaller than the video."""
+    root = zarr.open_group(str(folder / "labels.zarr"), mode="w", zarr_format=3)
+    for source in sources or ("squares.mp4",):
+        write_labels(root, source, category, masks, shrink)
+        if videos:
+            encode_video(folder / "videos" / source)
+    views = np.asarray(next(group for _, group in root["stages"].groups())["embedding"])
+    write_vocabulary(root, discover(views, VocabularyConfig()), "vocabulary")
+    table = [
+        {"id": kind, "name": f"object-{kind + 1}", "colour": colour_of(kind), "size": 1, "kept": True}
+        for kind in (0, 1)
+    ]
+    root.attrs.update({
+        "schema": SCHEMA, "profile": "embedded", "recipe": "recipe", "videos": str(folder / "videos"),
+        "categories": table, "failures": failures or {},
+    })  # fmt: skip
+    return Store(folder / "labels.zarr")
+
+
 @pytest.fixture
 def make_store(tmp_path: Path) -> Callable[..., Store]:
-    """Make a store with its videos in `tmp_path / "videos"`; `shrink` makes masks smaller than the video."""
+    """Make a store in `tmp_path`, with options of `build_store`."""
+    return partial(build_store, tmp_path)
 
-    def make(
-        *sources: str, category: Sequence[int] = (0, 1), masks: bool = True, shrink: int = 1, videos: bool = True,
-        failures: dict[str, str] | None = None,
-    ) -> Store:  # fmt: skip
-        root = zarr.open_group(str(tmp_path / "labels.zarr"), mode="w", zarr_format=3)
-        for source in sources or ("squares.mp4",):
-            write_labels(root, source, category, masks, shrink)
-            if videos:
-                encode_video(tmp_path / "videos" / source)
-        stages = [np.asarray(group["embedding"]) for _, group in root["stages"].groups()]
-        write_vocabulary(root, discover(np.concatenate(stages), VocabularyConfig()), "vocabulary")
-        table = [
-            {"id": kind, "name": f"object-{kind + 1}", "colour": colour_of(kind), "size": 1, "kept": True}
-            for kind in (0, 1)
-        ]
-        root.attrs.update({
-            "schema": SCHEMA, "profile": "embedded", "recipe": "recipe", "videos": str(tmp_path / "videos"),
-            "categories": table, "failures": failures or {},
-        })  # fmt: skip
-        return Store(tmp_path / "labels.zarr")
 
-    return make
+@pytest.fixture(scope="session")
+def sound_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The path of a valid store without videos, to be copied and never changed."""
+    return build_store(tmp_path_factory.mktemp("sound"), videos=False).path
 
 
 @pytest.fixture

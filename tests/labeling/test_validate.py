@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +19,8 @@ HOME = "videos/squares.mp4"
 
 
 @pytest.fixture
-def store(make_store: MakeStore) -> Path:
-    return make_store(videos=False).path
+def store(sound_store: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound_store, tmp_path / "labels.zarr"))
 
 
 def root_of(store: Path) -> zarr.Group:
