@@ -127,8 +127,8 @@ def memory(folder: Path, longest: int) -> None:
             command = [sys.executable, __file__, "--peak", str(clip)]
             peaks.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
         print(
-            f"peak memory, {name} camera: {peaks[1]:.0f} MiB for {longest} frames, {peaks[0]:.0f} MiB for {longest // 10}: "
-            f"ratio {peaks[1] / peaks[0]:.2f}"
+            f"peak memory, {name} camera: {peaks[1]:.0f} MiB for {longest} frames, {peaks[0]:.0f} MiB for "
+            f"{longest // 10}: ratio {peaks[1] / peaks[0]:.2f}"
         )
 
 

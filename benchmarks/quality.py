@@ -61,9 +61,8 @@ def label(clips: Path, names: list[str], work: Path, static: bool, out: Path) ->
     summary = label_folder(folder, work / "labels.zarr", load_config(keep_static=static), workers=2)
     for outcome in summary.outcomes:
         found, speed = outcome.labels, f"{outcome.fps:.0f} fps" if outcome.fps else "up to date"
-        print(
-            f"{outcome.source}: {f'{found.tracks} tracks, {found.dropped} dropped, {speed}' if found else outcome.failure}"
-        )
+        text = f"{found.tracks} tracks, {found.dropped} dropped, {speed}" if found else outcome.failure
+        print(f"{outcome.source}: {text}")
     export(open_store(summary.store), "youtube-vis", out)
 
 

@@ -33,6 +33,7 @@ from labeling.zarr_io import attributes, complete_group, group_at, load, update_
 TRACKS_VERSION = 1  # raise it when scan, proposals, embeddings or tracking give other results for the same input
 LABELS_VERSION = 1  # raise it when categories, re-acquisition or filters do
 REPORT_EVERY = 0.2  # seconds between two reports of progress
+PASSES = 2  # every frame is decoded for the scan, and again for the proposals
 
 Progress = Callable[[int, int], None]  # frames done, frames expected
 
@@ -111,15 +112,19 @@ def track_video(
     """Stream a video through scan, proposals, embeddings and tracker into `stages/<id>`."""
     began = time.monotonic()
     before = fingerprint(source.path)
-    video = Video(source.path, config.longest_side)
+    passed = _Progress(progress)
+    video = Video(source.path, config.longest_side, watch=passed.count)
+    passed.expected = video.expected_frames
     sha256 = video.sha256()
     group = store.root.create_group(f"stages/{source.id}", overwrite=True)
     writer = ObservationWriter(group, video.scale, video.working_height, video.working_width)
     backends = PROFILES[config.profile](config, device)
     times: list[float] = []
     proposed = backends.proposer.propose(video, scan(video, config.scan))
-    for seen in backends.tracker.track(_timed(proposed, times, video, progress), backends.embedder):
+    for seen in backends.tracker.track(_timed(proposed, times), backends.embedder):
         writer.add(seen)
+    if progress:
+        progress(len(times), len(times))
     if fingerprint(source.path) != before:
         raise VideoError(f"{source.path} changed while it was read. Run again once it is complete.")
     writer.finish(np.asarray(times))
@@ -219,19 +224,26 @@ def close_run(store: Store, failures: dict[str, str]) -> None:
     update_attributes(store.root, facts)
 
 
-def _timed(
-    proposed: Iterator[FrameProposals], times: list[float], video: Video, progress: Progress | None
-) -> Iterator[FrameProposals]:
-    """Pass frames on, note their times, and report progress now and then."""
-    reported = 0.0
+class _Progress:
+    """Counts the frames that a video hands out, over all passes, and reports now and then."""
+
+    def __init__(self, report: Progress | None) -> None:
+        self._report, self._handed, self._reported = report, 0, 0.0
+        self.expected = 0
+
+    def count(self) -> None:
+        """One more frame was handed out."""
+        self._handed += 1
+        if self._report and time.monotonic() - self._reported > REPORT_EVERY:
+            self._report(min(self._handed // PASSES, self.expected or self._handed), self.expected)
+            self._reported = time.monotonic()
+
+
+def _timed(proposed: Iterator[FrameProposals], times: list[float]) -> Iterator[FrameProposals]:
+    """Pass frames on and note their times."""
     for item in proposed:
         times.append(item.frame.time)
-        if progress and time.monotonic() - reported > REPORT_EVERY:
-            progress(len(times), video.expected_frames)
-            reported = time.monotonic()
         yield item
-    if progress:
-        progress(len(times), len(times))
 
 
 def _sample(store: Store, sources: Iterable[Source], most: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import stat
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,16 +47,19 @@ class Frame:
 class Video:
     """A stream of frames that can be read again from any frame on."""
 
-    def __init__(self, path: str | Path, longest_side: int = 960, threads: int = 1) -> None:
+    def __init__(
+        self, path: str | Path, longest_side: int = 960, threads: int = 1, watch: Callable[[], None] | None = None
+    ) -> None:
         """Probe the file or folder at `path`; raise VideoError if it holds no readable picture or is not whole.
 
         Args:
             path: A video file, or a folder of numbered jpg or png files.
             longest_side: Frames larger than this are decoded at this size.
             threads: Decoder threads; 0 lets FFmpeg choose.
+            watch: Called for every frame that is handed out.
         """
         self.path = Path(path)
-        self._threads = threads
+        self._threads, self._watch = threads, watch
         with plainly(self.path):
             is_folder = stat.S_ISDIR(self.path.stat().st_mode)
         self._pictures = numbered_pictures(self.path) if is_folder else []
@@ -81,6 +84,8 @@ class Video:
                     self._refuse_other_shape(index, height, width)
                 if (height, width) != (self.working_height, self.working_width):
                     image = self._resized(image)
+                if self._watch:
+                    self._watch()
                 yield Frame(index, time, image)
 
     def sha256(self) -> str:
