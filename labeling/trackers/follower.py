@@ -11,15 +11,16 @@ from scipy.optimize import linear_sum_assignment
 from labeling.embeddings import Embedder
 from labeling.masks import Mask, intersection
 from labeling.trackers import Observation
-from labeling.trackers.grouping import CommonFate, gap, is_piece, sides
+from labeling.trackers.grouping import CommonFate, gap, is_piece
 from labeling.trackers.history import History
 from labeling.trackers.kinds import Kind, Kinds
 from labeling.trackers.splitting import Part, Placement, remainder, split
-from labeling.trackers.targets import INSIDE, NEVER, RIGID, Target
+from labeling.trackers.targets import INSIDE, NEVER, RIGID, Target, sides
 from labeling.trackers.views import Blob, View, blob_of, joined, union
 
 VISIBLE = 0.12  # share of an object that must be seen beside the others for its place to count as measured
 SURE = 0.6  # the same for an object that was only near the blob
+SURE_BY_COLOUR = 0.3  # the same where its colour tells it from the rest of the blob
 NEAR = 1.5  # distance, in sizes, from a blob within which an object without a blob may be in it
 BREAKING = 4  # frames for which an object may come in pieces before the pieces are taken for objects
 PIECE = 0.6  # share of a piece that lies inside the expected shape of the object it broke off
@@ -91,6 +92,7 @@ class Follower:
                 whole = union(masks[id(target)], masks.pop(id(piece)))
                 masks[id(target)] = whole
                 target.comprise(whole, view)
+                target.absorb(piece)
                 self.targets = [other for other in self.targets if other is not piece]
         self._alone = []
 
@@ -147,16 +149,19 @@ class Follower:
             if owners[j]:
                 continue
             for k, members in enumerate(owners):
-                if len(members) != 1 or (shape := shapes[members[0]]) is None:
+                if not members:
                     continue
-                target = self.targets[members[0]]
+                owner = max(members, key=lambda i: self.targets[i].area)
+                target, shape = self.targets[owner], shapes[owner]
+                if shape is None:
+                    continue
                 inside = intersection(shape, blobs[j].mask) / max(blobs[j].area, 1e-6)
-                cut = self._cut_by_border(target, blobs[k], blobs[j], view) and inside > CUT_PIECE
-                if cut:
-                    target.composite = True
-                elif target.broken >= BREAKING:
-                    continue
-                if cut or (inside > PIECE and blobs[j].area + blobs[k].area < 1.3 * target.area):
+                cut = inside > (0 if target.composite else CUT_PIECE) and self._cut_by_border(
+                    target, blobs[k], blobs[j], view
+                )
+                target.composite |= cut
+                whole = len(members) == 1 and target.broken < BREAKING
+                if cut or (whole and inside > PIECE and blobs[j].area + blobs[k].area < 1.3 * target.area):
                     blobs[k] = joined(blobs[k], blobs[j], view.image, self.embedder)
                     del blobs[j], owners[j]
                     break
@@ -176,7 +181,6 @@ class Follower:
                 return
             target.whole = RECHECK
         target.see(blob, view)
-        target.sides = sides(blob.mask, view.shape)
         self._alone.append((target, blob.mask))
         self.kinds.learn(target)
         self._found(view, target, blob.mask, blob.score, blob.looks)
@@ -200,6 +204,8 @@ class Follower:
         if fragments:
             self.targets = [target for target in self.targets if not any(target is other for other in fragments)]
             targets = [target for target in targets if not any(target is other for other in fragments)]
+            for piece in fragments:
+                max(targets, key=lambda target: target.area).absorb(piece)
             if len(targets) == 1:
                 self._see_alone(targets[0], blob, view)
                 return
@@ -209,7 +215,8 @@ class Follower:
             for t in targets
         ]
         placements, _ = split(blob.mask, parts, view.image)
-        absent = [id(t) in doubtful and p.alone < SURE for t, p in zip(targets, placements, strict=True)]
+        needed = SURE if flexible is None else SURE_BY_COLOUR
+        absent = [id(t) in doubtful and p.alone < needed for t, p in zip(targets, placements, strict=True)]
         if any(absent):
             there = [target for target, away in zip(targets, absent, strict=True) if not away]
             if len(there) == 1 and not self._outgrown(there[0], blob):

@@ -20,12 +20,6 @@ SMALLER = 0.5  # most area of a piece, as a share of the object's
 COMMON_FATE = 8  # frames of moving together after which two targets are one
 
 
-def sides(mask: Mask, shape: tuple[int, int]) -> int:
-    """The sides of a frame of height, width `shape` that a mask touches: left 1, top 2, right 4, bottom 8."""
-    x1, y1, x2, y2 = mask.bounds
-    return (x1 <= 0) + 2 * (y1 <= 0) + 4 * (x2 >= shape[1]) + 8 * (y2 >= shape[0])
-
-
 def gap(first: Mask, second: Mask) -> float:
     """Distance in pixels between the rectangles around two masks."""
     (ax1, ay1, ax2, ay2), (bx1, by1, bx2, by2) = first.bounds, second.bounds

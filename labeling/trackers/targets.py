@@ -65,7 +65,13 @@ class Target:
         return self.template.mask(self.place(view), *view.shape)
 
     def place(self, view: View) -> np.ndarray:
-        """Where its centre should be; something not seen to leave the frame is held back at the border."""
+        """Where its centre should be.
+
+        Something not seen to leave the frame is held back at the border. What comes in pieces is looked for where it
+        was: each of them moves in its own way.
+        """
+        if self.composite:
+            return self.motion.position - self.motion.velocity
         if self.leaving:
             return self.motion.position
         height, width = view.shape
@@ -75,9 +81,11 @@ class Target:
 
     def see(self, blob: Blob, view: View) -> None:
         """Take in a blob that is this object and nothing else."""
-        clipped = touches_border(blob.mask, view.shape)
-        self.leaving = clipped and blob.area < LEAVING * self.area
-        if (blob.pieces == 1 or self.composite) and not (clipped and blob.area < self.area):
+        self.sides = sides(blob.mask, view.shape)
+        clipped = bool(self.sides)
+        self.leaving = clipped and (blob.area < LEAVING * self.area or self.rigid < RIGID)
+        cut_off = clipped and blob.area < self.area and self.rigid >= RIGID
+        if (blob.pieces == 1 or self.composite) and not cut_off:
             before = self.template.mask(blob.centre, *view.shape)
             if before is not None and not clipped:
                 self.rigid += RIGID_MEMORY * (mask_iou(before, blob.mask) - self.rigid)
@@ -100,6 +108,12 @@ class Target:
         self.area = whole.area
         self.motion.size = self.size
         self.composite = True
+
+    def absorb(self, piece: Target) -> None:
+        """Take over the identity of a target that turned out to be part of this one, if it is the older."""
+        self.sightings = max(self.sightings, piece.sightings)
+        if piece.number >= 0:
+            self.number = min(self.number, piece.number) if self.number >= 0 else piece.number
 
     def cost(self, shape: Mask | None, place: np.ndarray, blob: Blob) -> float:
         """How badly a blob fits, about 0 to 3, where `shape` is expected at `place`; NEVER if it cannot be."""
@@ -145,7 +159,7 @@ def mask_iou(first: Mask, second: Mask) -> float:
     return shared / max(first.area + second.area - shared, 1e-6)
 
 
-def touches_border(mask: Mask, shape: tuple[int, int]) -> bool:
-    """Does a mask reach the border of a frame of height, width `shape`, so that part of the object may be outside?"""
+def sides(mask: Mask, shape: tuple[int, int]) -> int:
+    """The sides of a frame of height, width `shape` that a mask touches: left 1, top 2, right 4, bottom 8."""
     x1, y1, x2, y2 = mask.bounds
-    return x1 <= 0 or y1 <= 0 or x2 >= shape[1] or y2 >= shape[0]
+    return (x1 <= 0) + 2 * (y1 <= 0) + 4 * (x2 >= shape[1]) + 8 * (y2 >= shape[0])
