@@ -25,17 +25,23 @@ LARGEST = 0.6  # a part is at most this large against what moves
 WIDEST = 0.5  # and extend over this share of the picture
 
 
-def without_attached(background: Background, fronts: Sequence[np.ndarray], shadows: Shadows | None) -> Background:
-    """The background with the unmoving parts of moving things replaced by their surroundings.
+def without_attached(
+    background: Background, fronts: Sequence[np.ndarray], shadows: Shadows | None
+) -> tuple[Background, np.ndarray]:
+    """The background with the unmoving parts of moving things replaced by their surroundings, and those parts.
 
     Args:
         background: The scene without what moves.
         fronts: What moves, (H, W) uint8 masks of some sampled pictures.
         shadows: The shadows of the shot, which stand out but are no parts.
+
+    Returns:
+        The new background, and where the parts are, (H, W) bool.
     """
+    nothing = np.zeros(background.noise.shape, bool)
     moving = [(front > 0).astype(np.uint8) for front in fronts if front.any()]
     if len(moving) < max(2, TOUCHED * len(fronts)):
-        return background
+        return background, nothing
     around = surroundings(background.picture)
     contrast = contrast_to(around, background.picture)
     stands_out = (contrast > stand_out_threshold(contrast, background)).astype(np.uint8)
@@ -43,9 +49,39 @@ def without_attached(background: Background, fronts: Sequence[np.ndarray], shado
         stands_out[shadow_pixels(background.picture, Background(around[0], background.noise), shadows) > 0] = 0
     parts = _parts(stands_out, moving)
     if not parts.any():
-        return background
+        return background, nothing
     parts = cv2.dilate(parts, np.ones((3, 3), np.uint8)) > 0
-    return Background(np.where(parts[:, :, None], around[0], background.picture), background.noise)
+    return Background(np.where(parts[:, :, None], around[0], background.picture), background.noise), parts
+
+
+Piece = tuple[int, np.ndarray]  # a label, and x, y, w, h
+
+
+def join_outside(labels: np.ndarray, pieces: list[Piece], parts: np.ndarray) -> tuple[np.ndarray, list[Piece]]:
+    """Join the pieces of one frame that meet outside the picture.
+
+    An arm may leave the picture and come in again. A piece that holds an unmoving part and is cut off by the picture's
+    border becomes one with the others that are cut off there.
+
+    Args:
+        labels: (H, W).
+        pieces: Those that count.
+        parts: Where unmoving parts of moving things are, (H, W) bool.
+    """
+    height, width = labels.shape
+    cut = [
+        (label, place)
+        for label, place in pieces
+        if min(place[:2]) == 0 or place[0] + place[2] == width or place[1] + place[3] == height
+    ]
+    feet = [label for label, _ in cut if (parts & (labels == label)).any()]
+    if not feet or len(cut) < 2:
+        return labels, pieces
+    joined = [label for label, _ in cut]
+    corners = np.array([[x, y, x + w, y + h] for _, (x, y, w, h) in cut])
+    low, high = corners[:, :2].min(0), corners[:, 2:].max(0)
+    labels = np.where(np.isin(labels, joined), feet[0], labels).astype(labels.dtype)
+    return labels, [(feet[0], np.concatenate([low, high - low]))] + [p for p in pieces if p[0] not in joined]
 
 
 def surroundings(picture: np.ndarray) -> list[np.ndarray]:

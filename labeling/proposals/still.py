@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from labeling.masks import Mask
 from labeling.proposals import Proposal
-from labeling.proposals.attached import without_attached
+from labeling.proposals.attached import join_outside, without_attached
 from labeling.proposals.background import Background, background_of, largest_difference
 from labeling.proposals.matting import coverage_of, luma_first
 from labeling.proposals.shadows import find_shadows, shadow_pixels
@@ -46,7 +46,9 @@ class StillProposer:
         self._shadows = find_shadows(pictures, self.background, self._faint)
         chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, ATTACHED_PICTURES).astype(int))]
         fronts = [_largest(self._front(image)[0]) for image in chosen]
-        self._set(without_attached(self.background, fronts, self._shadows))
+        background, parts = without_attached(self.background, fronts, self._shadows)
+        self._parts = parts if parts.any() else None
+        self._set(background)
         self._cuts: np.ndarray | None = None
         if config.keep_static:
             background, self._cuts = without_standing(self.background)
@@ -66,15 +68,14 @@ class StillProposer:
         count, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8, ltype=cv2.CV_16U)
         clear = np.bincount(labels[difference > self._clear], minlength=count)
         least = max(self.config.min_area, self.config.min_share * labels.size)
+        keep = (clear > 0) & (stats[:, cv2.CC_STAT_AREA] >= least)
+        keep[0] = False
+        pieces = [(label, stats[label, :4]) for label in np.flatnonzero(keep)]
+        if self._parts is not None:
+            labels, pieces = join_outside(labels, pieces, self._parts)
         picture = luma_first(image)
-        proposals = []
-        for label in range(1, count):
-            if clear[label] < 1 or stats[label, cv2.CC_STAT_AREA] < least:
-                continue
-            mask = self._matte(picture, difference, labels, label, stats[label])
-            if mask is not None:
-                proposals.append(Proposal(mask, 1.0))
-        return proposals
+        masks = [self._matte(picture, difference, labels, label, place) for label, place in pieces]
+        return [Proposal(mask, 1.0) for mask in masks if mask is not None]
 
     def _front(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What is not background, (H, W) uint8 0 or 255, and by how much each pixel differs from it."""
@@ -86,12 +87,12 @@ class StillProposer:
         return cv2.morphologyEx(front, cv2.MORPH_CLOSE, self._closing), difference
 
     def _matte(
-        self, picture: np.ndarray, difference: np.ndarray, labels: np.ndarray, label: int, stats: np.ndarray
+        self, picture: np.ndarray, difference: np.ndarray, labels: np.ndarray, label: int, place: np.ndarray
     ) -> Mask | None:
-        """The soft mask of one piece."""
+        """The soft mask of the piece `label` of `labels` at x, y, w, h."""
         height, width = labels.shape
-        x, y = max(stats[0] - RING, 0), max(stats[1] - RING, 0)
-        right, bottom = min(stats[0] + stats[2] + RING, width), min(stats[1] + stats[3] + RING, height)
+        x, y = max(place[0] - RING, 0), max(place[1] - RING, 0)
+        right, bottom = min(place[0] + place[2] + RING, width), min(place[1] + place[3] + RING, height)
         window = np.s_[y:bottom, x:right]
         piece = cv2.compare(labels[window], float(label), cv2.CMP_EQ)
         others = (labels[window] > 0) & (piece == 0)
