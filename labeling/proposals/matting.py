@@ -16,7 +16,7 @@ SOFT = 0.3  # an object whose pixels close to its edge are mostly covered less t
 RINGS = 0.06  # compression draws rings of this strength around a strong contrast
 NEARBY = np.ones((9, 9), np.uint8)  # as far as this
 BLOCK = np.ones((3, 3), np.uint8)
-RISE, RISE_LEVELS = 1.05, 1.0  # a step uphill is at least this factor plus this many levels, or it is noise
+RISE, RISE_LEVELS = 1.05, 1.0  # a sharp edge ends where the next step rises by less than this factor and levels
 LONGEST_WALK = 64  # pixels from the edge of a blob to its middle
 
 
@@ -38,7 +38,7 @@ def coverage_of(
         behind: The background, `luma_first`.
     """
     height = cv2.bitwise_and(difference, piece)
-    uphill = _uphill(cv2.blur(height, (3, 3), borderType=cv2.BORDER_REPLICATE))
+    uphill = _uphill(cv2.blur(height, (3, 3), borderType=cv2.BORDER_REPLICATE), RISE, RISE_LEVELS)
     inner = cv2.erode(piece, BLOCK, borderValue=255)
     core = cv2.erode(inner, BLOCK, borderValue=255) > 0
     reach = cv2.dilate(piece, BLOCK) > 0
@@ -48,8 +48,9 @@ def coverage_of(
     coverage.flat[edge] = _shares(edge, uphill, seen, behind)
     near_edge = coverage[(inner > 0) & ~core]
     if len(near_edge) and np.median(near_edge) <= SOFT * 255:
-        middle = np.flatnonzero(core)
-        coverage.flat[middle] = _shares(middle, uphill, seen, behind)
+        uphill = _uphill(cv2.blur(height, (5, 5), borderType=cv2.BORDER_REPLICATE), 1.0, 0.0)
+        everywhere = np.flatnonzero(reach)
+        coverage.flat[everywhere] = _shares(everywhere, uphill, seen, behind)
         coverage = cv2.blur(coverage, (3, 3), borderType=cv2.BORDER_REPLICATE)
         coverage[~reach] = 0
     else:
@@ -76,8 +77,11 @@ def _shares(pixels: np.ndarray, uphill: np.ndarray, seen: np.ndarray, behind: np
     return np.round(np.clip(share, 0, 1) * 255).astype(np.uint8)
 
 
-def _uphill(slope: np.ndarray) -> np.ndarray:
-    """For each pixel of a landscape (h, w) uint8 the neighbour that leads uphill, or itself; flat indices (h * w,)."""
+def _uphill(slope: np.ndarray, rise: float, levels: float) -> np.ndarray:
+    """For each pixel of a landscape (h, w) uint8 the neighbour that leads uphill, or itself; flat indices (h * w,).
+
+    A step must lead higher than `rise` times the height plus `levels`.
+    """
     rows, columns = slope.shape
     padded = cv2.copyMakeBorder(slope, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0).astype(np.uint16) << 4
     steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
@@ -86,5 +90,5 @@ def _uphill(slope: np.ndarray) -> np.ndarray:
         np.maximum(best, padded[1 + dy : 1 + dy + rows, 1 + dx : 1 + dx + columns] | direction, out=best)
     offsets = np.array([dy * columns + dx for dy, dx in steps], np.int32)
     step = offsets[best & 15]
-    step[(best >> 4) <= RISE * slope + RISE_LEVELS] = 0
+    step[(best >> 4) <= rise * slope + levels] = 0
     return step.ravel() + np.arange(slope.size, dtype=np.int32)
