@@ -7,6 +7,7 @@ waited for while it lives, is bound to localhost, and writes to a log file.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -27,6 +28,8 @@ QUIET = {
     "PREFECT_LOGGING_LEVEL": "WARNING",
     "PREFECT_SERVER_UI_ENABLED": "false",
 }
+# The server ends when its standard input does: in the end, and also when the process that started it is killed.
+LEASH = '"$@" & server=$!; cat > /dev/null; kill $server; wait $server'
 PATIENCE = 180.0  # seconds for the server to start; the first start on a machine creates its database
 GRACE = 10.0  # seconds for the server to stop by itself
 
@@ -59,13 +62,25 @@ def server() -> Iterator[str]:
     port = _free_port()
     url = f"http://127.0.0.1:{port}/api"
     with tempfile.NamedTemporaryFile("w+", prefix="prefect-server-", suffix=".log") as log:
-        command = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+        start = [
+            sys.executable,
+            "-m",
+            "prefect",
+            "server",
+            "start",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--no-ui",
+        ]
         process = subprocess.Popen(
-            [sys.executable, "-m", *command],
+            ["sh", "-c", LEASH, "sh", *start],
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
             env={**os.environ, **QUIET},
-            start_new_session=True,
+            start_new_session=True,  # Ctrl-C reaches the run alone, which then ends the server
         )
         try:
             if not _healthy(url, process):
@@ -74,11 +89,12 @@ def server() -> Iterator[str]:
                 raise RunError(f"the Prefect server did not start: {words[0]}. Try again without --flow.")
             yield url
         finally:
-            process.terminate()
+            assert process.stdin is not None
+            process.stdin.close()
             try:
                 process.wait(GRACE)
             except subprocess.TimeoutExpired:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
 

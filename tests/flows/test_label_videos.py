@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 from prefect.exceptions import ParameterTypeError
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -63,3 +66,17 @@ def test_command_runs_the_flow_with_a_server_of_its_own(spectrabox: Command, vid
     assert "broken.mp4" in result.stdout
     for noise in ("Traceback", "INFO", "WARNING", "prefect"):
         assert noise not in result.stderr
+
+
+def test_server_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
+    code = "import time; from flows.local import server\nwith server() as url: print(url, flush=True); time.sleep(600)"
+    environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_API_URL": ""}
+    run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
+    assert run.stdout is not None
+    url = run.stdout.readline().strip()
+    assert httpx.get(f"{url}/health").status_code == 200
+    started = psutil.Process(run.pid).children(recursive=True)
+    run.kill()
+    run.wait()
+    _, left = psutil.wait_procs(started, timeout=20)
+    assert not left
