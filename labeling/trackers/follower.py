@@ -159,6 +159,7 @@ class Follower:
                 cut = inside > (0 if target.composite else CUT_PIECE) and self._cut_by_border(
                     target, blobs[k], blobs[j], view
                 )
+                cut = cut or (len(members) == 1 and target.alone >= WHOLE and target.lacks(blobs[k], blobs[j]))
                 target.composite |= cut
                 whole = len(members) == 1 and target.broken < BREAKING
                 if cut or (whole and inside > PIECE and blobs[j].area + blobs[k].area < 1.3 * target.area):

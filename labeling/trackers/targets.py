@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +18,9 @@ LOOKS_MEMORY = 0.1  # how fast the remembered looks follow the object
 AREA_MEMORY = 0.3
 RIGID_MEMORY = 0.2
 RIGID = 0.85  # share of a shape that stays from sighting to sighting, from which on it is not expected to grow
+FADING = 0.998  # a frame, of the memory of how large it was
+MENDED = 5  # frames in one piece after which it is whole again
+SHRUNK, SLACK, STRETCH = 0.9, 1.1, 1.2  # of its former area, area and extent: part of it is hidden; the rest fits in
 LEAVING = 0.93  # share of its area below which something at the border is cut off by it
 INSIDE = 0.5  # share of an expected shape inside a blob from which on the object may be merged into it
 
@@ -38,7 +41,10 @@ class Target:
     unmeasured: int = 0  # frames since its place was last measured
     broken: int = 0  # frames in a row in which it came in pieces
     merged: bool = False  # it was last found inside a blob that it shares
-    composite: bool = False  # it usually comes in pieces
+    composite: bool = False  # it comes in pieces
+    unbroken: int = 0  # frames in a row in which it came in one piece
+    extent: np.ndarray = field(default_factory=lambda: np.zeros(2))  # width and height that it lately had, as a whole
+    fullest: float = 0.0  # area that it lately had, as a whole
     sides: int = 0  # sides of the frame that it touched when it was last seen alone
     leaving: bool = False  # the frame's border cut it off when it was last seen alone
     whole: int = 0  # frames for which nobody need ask again whether it is several objects
@@ -93,12 +99,32 @@ class Target:
             self.template = Template.remember(blob.mask, blob.centre, view.image)
             self.motion.size = self.size
         self.broken = self.broken + 1 if blob.pieces > 1 and not self.composite else 0
+        self._remember_extent(blob)
         self.merged = False
         self.alone += 1
         self.together = 0
         self.motion.update(blob.centre)
         looks = self.looks + LOOKS_MEMORY * (blob.looks - self.looks)
         self.looks = looks / np.linalg.norm(looks)
+
+    def _remember_extent(self, blob: Blob) -> None:
+        """Keep how large it was in one piece; the memory fades, as things shrink."""
+        x1, y1, x2, y2 = blob.mask.bounds
+        self.extent, self.fullest = self.extent * FADING, self.fullest * FADING
+        self.unbroken = self.unbroken + 1 if blob.pieces == 1 else 0
+        if blob.pieces == 1:
+            self.extent = np.maximum(self.extent, (x2 - x1, y2 - y1))
+            self.fullest = max(self.fullest, blob.area)
+        if self.unbroken > MENDED:
+            self.composite = False
+
+    def lacks(self, own: Blob, piece: Blob) -> bool:
+        """Is `own` smaller than the target lately was, and `piece` where the rest of it should be?"""
+        ax1, ay1, ax2, ay2 = own.mask.bounds
+        bx1, by1, bx2, by2 = piece.mask.bounds
+        size = max(ax2, bx2) - min(ax1, bx1), max(ay2, by2) - min(ay1, by1)
+        fits = size[0] <= STRETCH * self.extent[0] and size[1] <= STRETCH * self.extent[1]
+        return fits and own.area < SHRUNK * self.fullest and own.area + piece.area < SLACK * self.fullest
 
     def comprise(self, whole: Mask, view: View) -> None:
         """Take in a piece: from now on its shape is `whole`."""
