@@ -1,7 +1,7 @@
 """Where exactly is a mask?
 
 Boxes, oriented boxes and centres of mass of a soft mask, in continuous pixels of the frame: pixel k spans k to k + 1.
-Edges are placed inside the outermost pixel by the share of it that is covered, so they are precise to a fraction.
+Edges are placed by the share of the outermost pixels that is covered, so they are precise to a fraction of a pixel.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 from labeling.masks import Mask
 
 FAINT = 0.1  # a row or column whose fullest pixel is covered less than this is outside the object
-SHARP = 0.8  # a rise of coverage across an edge pixel from which on the edge is taken for sharp
+FULL = 0.9  # coverage of a pixel that counts as inside
+BLUR = 3  # pixels that a sharp edge may be spread over
 
 
 def box(mask: Mask) -> np.ndarray:
@@ -37,14 +38,14 @@ def _extent(profile: np.ndarray) -> tuple[float, float]:
 def _edge(share: np.ndarray, first: int) -> float:
     """Where the object begins that `share` first shows at pixel `first`.
 
-    A sharp edge lies inside that pixel, by the share of it that is covered; an object that fades out begins where its
-    coverage passes FAINT. How steep the coverage is says how much of each this edge is.
+    A sharp edge lies as far before the first full pixel as the shares before that one add up to: blur and video's
+    coarse colour spread an edge over up to three pixels. An object that fades out begins where it is covered by FAINT.
     """
-    before, here, after = share[first - 1], share[first], share[first + 1]
-    sharp = first + 1 - here
-    fading = first - 0.5 + (min(FAINT, here) - before) / max(here - before, 1e-6)
-    steepness = min(1.0, (after - before) / SHARP)
-    return float(steepness * sharp + (1 - steepness) * fading)
+    full = np.flatnonzero(share[first : first + BLUR + 1] >= FULL)
+    if len(full):
+        return float(first + full[0] - share[first : first + full[0]].sum())
+    before, here = share[first - 1], share[first]
+    return float(first - 0.5 + (min(FAINT, here) - before) / max(here - before, 1e-6))
 
 
 def centre_of_mass(mask: Mask) -> np.ndarray:

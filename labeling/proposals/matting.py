@@ -11,7 +11,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-CHROMA = 0.05  # weight of colour against brightness: video stores colour at half the resolution
+CHROMA = 0.02  # weight of colour against brightness: video stores colour at half the resolution
 SOFT = 0.3  # an object whose pixels close to its edge are mostly covered less than this fades out, as a blob does
 RINGS = 0.06  # compression draws rings of this strength around a strong contrast
 NEARBY = np.ones((9, 9), np.uint8)  # as far as this
