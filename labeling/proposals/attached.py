@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from labeling.proposals.background import Background, largest_difference
+from labeling.proposals.background import Background
 from labeling.proposals.shadows import Shadows, shadow_pixels
+from labeling.proposals.stacks import largest_difference
 
 SMALL_SIDE = 112  # the surroundings are estimated on a picture of this size
 SURROUNDINGS = 3  # as the median of a window of one third of it

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from labeling.proposals.background import Background, largest_difference
+from labeling.proposals.background import Background
+from labeling.proposals.stacks import largest_difference
 
 PICTURES = 12  # pictures to learn from: shadows fall on most of them or do not matter
 RESIDUAL_LEVELS, RESIDUAL_NOISE = 4.0, 2.0  # what a dimmed pixel may be off by
@@ -63,15 +64,16 @@ def find_shadows(pictures: np.ndarray, background: Background, threshold: np.nda
                 continue
             shares.append(inside[np.abs(inside - middle) < 2 * EVEN])
             whole = cv2.morphologyEx(region.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((7, 7), np.uint8)) > 0
-            through += int((whole & structured & dimmed).sum())
-            hidden += int((whole & structured & ~dimmed).sum())
+            even = dimmed & (np.abs(share - middle) < 2 * EVEN)
+            through += int((whole & structured & even).sum())
+            hidden += int((whole & structured & ~even).sum())
             if (others[region] > 0).any():
                 touching += 1
             else:
                 apart += 1
     if not shares:
         return None
-    seen_through = through > hidden if through + hidden >= EDGE_PIXELS else touching > apart
+    seen_through = through > 3 * hidden if through + hidden >= EDGE_PIXELS else touching > apart
     low, high = np.percentile(np.concatenate(shares), [5, 95])
     if not seen_through or high - low > 4 * EVEN:
         return None

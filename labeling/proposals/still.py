@@ -13,9 +13,10 @@ from pydantic import BaseModel, Field
 from labeling.masks import Mask
 from labeling.proposals import Proposal
 from labeling.proposals.attached import join_outside, without_attached
-from labeling.proposals.background import Background, background_of, largest_difference
+from labeling.proposals.background import Background, background_of
 from labeling.proposals.matting import coverage_of, luma_first
 from labeling.proposals.shadows import find_shadows, shadow_pixels
+from labeling.proposals.stacks import largest_difference
 from labeling.proposals.standing import without_standing
 
 FAINT_LEVELS, FAINT_NOISE = 6.0, 3.0  # a pixel may belong to an object from here on: levels + so many deviations

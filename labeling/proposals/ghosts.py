@@ -1,0 +1,161 @@
+"""What is behind an object that stood still for most of a shot?
+
+Takes the sampled pictures and the pixels whose colour is beyond doubt, and chooses a colour for all others among those
+that they showed: the one that continues the surroundings, grown from the certain pixels inwards. Parts of an object
+that covered the same pixels on all pictures are recognised as islands and painted over.
+"""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+
+from labeling.proposals.stacks import largest_difference
+
+STATE_SAMPLES = 24  # pictures that are searched for the colours a pixel shows
+STATES = 6  # colours a pixel may show for a while; more are objects in passing
+CONTRAST_NOISE = 5.0  # contrast to the neighbours counts up to 1, and half at so many deviations
+SURE, SURE_SHARE = 0.2, 0.3  # pixels decided in one round: those that cost this little, and at least this share
+NEIGHBOURS = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
+SEEN_OFTEN = 0.4  # how much contrast e times as many sightings outweigh
+SEEN_OFTEN_LASTING = 0.25  # the same for what was there first or last: an object came or went, so counts say little
+WHILE = 0.08  # share of the samples that it must have been there for
+LARGE = 0.05  # share of the picture from which on a region is background whatever surrounds it
+EDGE_LEVELS, EDGE_NOISE = 12.0, 4.0  # a step that separates two regions
+SUSPICIOUS = 0.2  # share of a region's rim that once showed the region's own colour: it may be part of what moved
+STANDS_OUT = 0.6  # share of that rim whose background is another colour: it is
+BLOCK, RIM = np.ones((3, 3), np.uint8), np.ones((5, 5), np.uint8)
+
+
+def behind_objects(
+    picture: np.ndarray, certain: np.ndarray, pictures: np.ndarray, alike: np.ndarray, usual: float
+) -> np.ndarray:
+    """Choose a colour for every doubtful pixel, from the certain ones inwards; (H, W, 3) uint8."""
+    height, width = certain.shape
+    rows, columns = np.nonzero(~certain)
+    chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, STATE_SAMPLES).round().astype(int))]
+    samples, tolerance = chosen[:, rows, columns], alike[rows, columns]
+    colours, counts, lasting = _states(samples, tolerance, picture[rows, columns])
+    weight = np.where(lasting, SEEN_OFTEN_LASTING, SEEN_OFTEN)
+    with np.errstate(divide="ignore"):
+        prior = -weight * np.log(counts / len(chosen))
+
+    number = np.full((height + 2, width + 2), -1)
+    number[rows + 1, columns + 1] = np.arange(len(rows))
+    result = np.zeros((height + 2, width + 2, 3), np.float32)
+    result[1:-1, 1:-1] = picture
+    known = np.zeros((height + 2, width + 2), np.uint8)
+    islands, count = _islands(picture, certain, usual)
+    meets = _rims(islands)[rows, columns]
+    own = _means(picture, islands, count)[meets]
+    alike_own = _largest_channel(np.abs(colours - own[:, None])) <= np.maximum(tolerance, EDGE_LEVELS)[:, None]
+    showed = (alike_own & (counts >= 2)).any(1) & (meets > 0)
+    rim = np.bincount(_rims(islands).ravel(), minlength=count) - np.bincount(islands.ravel(), minlength=count)
+    suspicious = np.bincount(meets[showed], minlength=count) >= SUSPICIOUS * np.maximum(rim, 1)
+    suspicious[0] = False
+    doubted = cv2.dilate(suspicious[islands].astype(np.uint8), RIM)
+    known[1:-1, 1:-1] = certain & (doubted == 0)
+    lowest = np.full((2, *prior.shape), np.inf, np.float32)  # contrast to the two neighbours each colour fits best
+    is_open = np.ones(len(rows), bool)
+    y, x = np.nonzero(known & cv2.dilate((number >= 0).astype(np.uint8), np.ones((3, 3), np.uint8)))
+    while len(y):
+        for dy, dx in NEIGHBOURS:
+            met = number[y + dy, x + dx]
+            fits = (met >= 0) & is_open[met]
+            met, here = met[fits], result[y[fits], x[fits]]
+            apart = _largest_channel(np.abs(colours[met] - here[:, None]))
+            contrast = apart / (apart + CONTRAST_NOISE * usual)
+            first, second = lowest[0, met], lowest[1, met]
+            lowest[1, met] = np.minimum(second, np.maximum(first, contrast))
+            lowest[0, met] = np.minimum(first, contrast)
+        front = np.flatnonzero(is_open & np.isfinite(lowest[0, :, 0]))
+        first, second = lowest[:, front]
+        cost = (first + np.where(np.isfinite(second), second, first)) / 2 + prior[front]
+        best = cost.argmin(1)
+        cost = cost[np.arange(len(front)), best]
+        # The surest pixels first, so that a line goes on along itself before the sides close over it.
+        sure = cost <= max(SURE, np.quantile(cost, SURE_SHARE)) if len(front) else np.zeros(0, bool)
+        front, best = front[sure], best[sure]
+        y, x = rows[front] + 1, columns[front] + 1
+        result[y, x] = colours[front, best]
+        known[y, x] = 1
+        is_open[front] = False
+    grown = np.clip(np.round(result[1:-1, 1:-1]), 0, 255).astype(np.uint8)
+    apart = _largest_channel(np.abs(grown[rows, columns] - own)) > np.maximum(tolerance, EDGE_LEVELS)
+    contrasts = np.bincount(meets[showed & apart], minlength=count)
+    hidden = suspicious & (contrasts >= STANDS_OUT * np.bincount(meets[showed], minlength=count))
+    if not hidden.any():
+        return grown
+    return cv2.inpaint(grown, cv2.dilate(hidden[islands].astype(np.uint8), RIM) & certain, 3, cv2.INPAINT_TELEA)
+
+
+def _islands(picture: np.ndarray, certain: np.ndarray, usual: float) -> tuple[np.ndarray, int]:
+    """Certain regions of one colour, small and away from the picture's border, as labels (H, W) from 1 on."""
+    spread = largest_difference(cv2.dilate(picture, BLOCK), cv2.erode(picture, BLOCK))
+    flat = certain & (spread <= EDGE_LEVELS + EDGE_NOISE * usual)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(flat.astype(np.uint8), connectivity=4)
+    scenery = stats[:, cv2.CC_STAT_AREA] >= LARGE * certain.size
+    scenery[np.unique(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]))] = True
+    scenery[0] = True
+    return np.where(scenery[labels], 0, labels), count
+
+
+def _rims(labels: np.ndarray) -> np.ndarray:
+    """Labels (H, W) grown by two pixels."""
+    return np.maximum(cv2.dilate(labels.astype(np.float32), RIM).astype(np.intp), labels)
+
+
+def _means(picture: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:
+    """The mean colour of each label, (count, 3)."""
+    area = np.maximum(np.bincount(labels.ravel(), minlength=count), 1)
+    sums = [np.bincount(labels.ravel(), picture[:, :, channel].ravel(), minlength=count) for channel in range(3)]
+    return (np.stack(sums, 1) / area[:, None]).astype(np.float32)
+
+
+def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The colours that pixels show for a while.
+
+    Args:
+        samples: (K, M, 3) uint8, pictures in order of time.
+        alike: (M,) uint8, differences up to this are noise.
+        middle: (M, 3) uint8, the median.
+
+    Returns:
+        colours (M, STATES, 3) float32; how many samples show each, (M, STATES), 0 for unused ones; and whether one was
+        there for the first or the last while of a pixel whose ends differ, (M, STATES) bool.
+    """
+    pixels = samples.shape[1]
+    leaders = np.repeat(middle[None], STATES, axis=0)
+    sums = np.zeros((pixels, STATES, 3), np.float32)
+    counts = np.zeros((pixels, STATES), np.float32)
+    opened = np.ones(pixels, np.intp)
+    everyone = np.arange(pixels)
+    shown = np.zeros(samples.shape[:2], np.int8)
+    for number, sample in enumerate(samples):
+        apart = np.stack([largest_difference(sample[None], leaders[s][None])[0] for s in range(STATES)])
+        apart[np.arange(STATES)[:, None] >= opened] = 255
+        nearest = apart.argmin(0)
+        new = apart[nearest, everyone] > alike
+        make = new & (opened < STATES)
+        nearest[make] = opened[make]
+        leaders[opened[make], make] = sample[make]
+        opened[make] += 1
+        shown[number] = np.where(new & ~make, -1, nearest)
+        joins = everyone[~new | make]
+        counts[joins, nearest[joins]] += 1
+        sums[joins, nearest[joins]] += sample[joins]
+    lasting = np.zeros(counts.shape, bool)
+    while_ = a_while(len(samples))
+    for ends in (shown[:while_], shown[-while_:]):
+        stays = np.flatnonzero((ends == ends[0]).all(0) & (ends[0] >= 0) & (shown[0] != shown[-1]))
+        lasting[stays, ends[0, stays]] = True
+    return sums / np.maximum(counts, 1)[:, :, None], counts, lasting
+
+
+def a_while(samples: int) -> int:
+    """How many samples in a row count as a while."""
+    return max(2, round(WHILE * samples))
+
+
+def _largest_channel(values: np.ndarray) -> np.ndarray:
+    return np.maximum(np.maximum(values[..., 0], values[..., 1]), values[..., 2])
