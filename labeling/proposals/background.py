@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
+from labeling.proposals.exposure import with_exposure_of
 from labeling.proposals.ghosts import a_while, behind_objects
 from labeling.proposals.stacks import largest_difference, ranked
 
@@ -34,6 +35,7 @@ class Background:
 def background_of(pictures: np.ndarray) -> Background:
     """The background of pictures (K, H, W, 3) uint8 taken by a camera that stands still."""
     picture = ranked(pictures, len(pictures) // 2)
+    pictures = np.stack([with_exposure_of(picture, image) for image in pictures])
     deviations = np.stack([largest_difference(image, picture) for image in pictures])
     noise = _noise(deviations)
     usual = float(np.median(noise))

@@ -14,6 +14,7 @@ from labeling.masks import Mask
 from labeling.proposals import Proposal
 from labeling.proposals.attached import join_outside, without_attached
 from labeling.proposals.background import Background, background_of
+from labeling.proposals.exposure import with_exposure_of
 from labeling.proposals.matting import coverage_of, luma_first
 from labeling.proposals.shadows import find_shadows, shadow_pixels
 from labeling.proposals.stacks import largest_difference
@@ -24,6 +25,7 @@ CLEAR_LEVELS, CLEAR_NOISE = 12.0, 6.0  # an object has pixels at least this diff
 RING = 2  # pixels around a piece in which its soft edge may end
 ATTACHED_PICTURES = 24  # enough to see what touches what all the time
 CLOSING = 120  # gaps of so small a part of the height are closed
+CRUMB = 0.003  # pieces of less than this share of the largest are its crumbs
 BLOCK = np.ones((3, 3), np.uint8)
 
 
@@ -44,6 +46,7 @@ class StillProposer:
         gap = 2 * max(1, pictures.shape[1] // CLOSING) + 1
         self._closing = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (gap, gap))
         self._set(background_of(pictures))
+        pictures = np.stack([with_exposure_of(self.background.picture, image) for image in pictures])
         self._shadows = find_shadows(pictures, self.background, self._faint)
         chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, ATTACHED_PICTURES).astype(int))]
         fronts = [_largest(self._front(image)[0]) for image in chosen]
@@ -63,15 +66,17 @@ class StillProposer:
 
     def propose(self, image: np.ndarray) -> list[Proposal]:
         """The objects of one picture (H, W, 3) uint8."""
+        image = with_exposure_of(self.background.picture, image)
         front, difference = self._front(image)
         if self._cuts is not None:
             front = cv2.subtract(front, self._cuts)
         count, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8, ltype=cv2.CV_16U)
         clear = np.bincount(labels[difference > self._clear], minlength=count)
-        least = max(self.config.min_area, self.config.min_share * labels.size)
-        keep = (clear > 0) & (stats[:, cv2.CC_STAT_AREA] >= least)
+        area = stats[:, cv2.CC_STAT_AREA]
+        least = max(self.config.min_area, self.config.min_share * labels.size, CRUMB * area[1:].max(initial=0))
+        keep = (clear > 0) & (area >= least)
         keep[0] = False
-        pieces = [(label, stats[label, :4]) for label in np.flatnonzero(keep)]
+        pieces = [(int(label), stats[label, :4]) for label in np.flatnonzero(keep)]
         if self._parts is not None:
             labels, pieces = join_outside(labels, pieces, self._parts)
         picture = luma_first(image)
