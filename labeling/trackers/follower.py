@@ -13,9 +13,10 @@ from labeling.masks import Mask, intersection
 from labeling.trackers import Observation
 from labeling.trackers.grouping import CommonFate, gap, is_piece
 from labeling.trackers.history import History
-from labeling.trackers.kinds import Kind, Kinds
+from labeling.trackers.kinds import Heap, Kind, Kinds
 from labeling.trackers.splitting import Part, Placement, remainder, split
 from labeling.trackers.targets import INSIDE, NEVER, RIGID, Target, sides
+from labeling.trackers.template import Template
 from labeling.trackers.views import Blob, View, blob_of, joined, union
 
 VISIBLE = 0.12  # share of an object that must be seen beside the others for its place to count as measured
@@ -175,10 +176,11 @@ class Follower:
     def _see_alone(self, target: Target, blob: Blob, view: View) -> None:
         """A target has a blob for itself, unless the blob turns out to be a heap of known things."""
         target.whole -= 1
-        if target.whole < 0 and not (target.confirmed and target.rigid >= RIGID):
-            parts = self.kinds.explain(blob.mask, view.image)
-            if parts:
-                self._see_heap(target, parts, blob, view)
+        grown = blob.area > OUTGROWN * target.area
+        if (target.whole < 0 or grown) and not (target.confirmed and target.rigid >= RIGID):
+            heap = self.kinds.explain(blob.mask, view.image)
+            if heap is not None:
+                self._see_heap(target, heap, blob, view)
                 return
             target.whole = RECHECK
         target.see(blob, view)
@@ -186,18 +188,31 @@ class Follower:
         self.kinds.learn(target)
         self._found(view, target, blob.mask, blob.score, blob.looks)
 
-    def _see_heap(self, target: Target, parts: list[tuple[Kind, Placement]], blob: Blob, view: View) -> None:
-        """What was taken for one object is several of known kinds: it goes on as the one that is nearest to it."""
-        distances = [float(np.linalg.norm(placement.centre - target.motion.position)) for _, placement in parts]
-        own = int(np.argmin(distances))
-        for index, (kind, placement) in enumerate(parts):
-            if index == own:
-                target.become(kind.template, kind.looks, kind.area, kind.rigid, placement.centre)
-                mask = target.expected(view)
-                if mask is not None:
-                    self._found(view, target, mask, blob.score * TOGETHER, None)
-            else:
+    def _see_heap(self, target: Target, heap: Heap, blob: Blob, view: View) -> None:
+        """What was taken for one object is several: it goes on as the one that is most like it and nearest to it."""
+        rest = None if heap.rest is None else blob_of(heap.rest, blob.score, view.image, self.embedder)
+        choices = [(placement.centre, kind.looks) for kind, placement in heap.parts]
+        choices += [] if rest is None else [(rest.centre, rest.looks)]
+        own = int(np.argmin([target.distance(centre, looks) for centre, looks in choices]))
+        if own < len(heap.parts):
+            kind, placement = heap.parts[own]
+            target.become(kind.template, kind.looks, kind.area, kind.rigid, placement.centre)
+            mask = target.template.mask(placement.centre, *view.shape)
+            if mask is not None:
+                self._found(view, target, mask, blob.score * TOGETHER, None)
+        elif rest is not None:
+            template = Template.remember(rest.mask, rest.centre, view.image)
+            target.become(template, rest.looks, rest.area, target.rigid, rest.centre)
+            self._found(view, target, rest.mask, blob.score * TOGETHER, None)
+        self._begin_heap(heap, rest, blob, view, without=own)
+
+    def _begin_heap(self, heap: Heap, rest: Blob | None, blob: Blob, view: View, without: int = -1) -> None:
+        """New or lost targets for the parts of a heap, but for the one that is known."""
+        for index, (kind, placement) in enumerate(heap.parts):
+            if index != without:
                 self._begin_part(kind, placement, blob, view)
+        if rest is not None and without != len(heap.parts):
+            self._begin_whole(rest, view, merged=True)
 
     def _see_merged(self, targets: list[Target], blob: Blob, view: View, doubtful: set[int]) -> None:
         """Find each of several targets inside the blob that they share; `doubtful` ones may not be there at all."""
@@ -259,11 +274,15 @@ class Follower:
 
     def _begin(self, blob: Blob, view: View, merged: bool = False) -> None:
         """A blob that belongs to nobody is a new object, or several of known kinds, or one that was lost."""
-        parts = self.kinds.explain(blob.mask, view.image)
-        for kind, placement in parts:
-            self._begin_part(kind, placement, blob, view)
-        if parts:
-            return
+        heap = self.kinds.explain(blob.mask, view.image)
+        if heap is None:
+            self._begin_whole(blob, view, merged)
+        else:
+            rest = None if heap.rest is None else blob_of(heap.rest, blob.score, view.image, self.embedder)
+            self._begin_heap(heap, rest, blob, view)
+
+    def _begin_whole(self, blob: Blob, view: View, merged: bool) -> None:
+        """A blob is a new object, or one that was lost."""
         target = self._recall(blob, merged)
         if target is None:
             target = Target.begin(-1, blob, view.image)

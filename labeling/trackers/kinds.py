@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from labeling.masks import Mask
-from labeling.trackers.splitting import Part, Placement, colour_fit, split
+from labeling.masks import Mask, intersection
+from labeling.trackers.splitting import Part, Placement, colour_fit, largest_piece, left_over, split
 from labeling.trackers.targets import RIGID, Target
 from labeling.trackers.template import Template
 
@@ -21,7 +21,12 @@ MOST_KINDS = 6
 MOST_PARTS = 8
 SAME_AREA, SAME_LOOKS = 0.25, 0.1  # differences below which two objects are of one kind
 WORTH = 0.3  # share of its own area that a part must explain anew
-UNEXPLAINED = 0.15  # share of a blob that may be left unexplained
+UNEXPLAINED = 0.08  # share of a blob, beyond the rims of its parts, that may be left unexplained
+MISFIT = 0.15  # the same with the rims: where outlines do not fit
+INSIDE_HEAP = 0.85  # share of each part that must lie inside the blob
+REST = 0.4  # of a known thing's area: what is left over may be an unknown thing of another colour
+LIKE_SIZE = 1.5  # times the area of the known ones that such a thing may have: a heap is of things of a size
+MOST_OF_IT = 0.7  # share of what is left over that must be one piece then
 LARGEST = 160  # pixels: larger blobs are hardly heaps of alike things
 
 
@@ -57,19 +62,52 @@ class Kinds:
         if len(self.kinds) < MOST_KINDS:
             self.kinds.append(new)
 
-    def explain(self, component: Mask, image: np.ndarray) -> list[tuple[Kind, Placement]]:
-        """The known shapes that a component is made of; empty if it is one of them, or something else."""
+    def explain(self, component: Mask, image: np.ndarray) -> Heap | None:
+        """The known shapes that a component is made of; None if it is one of them, or something else."""
         kinds = [kind for kind in self.kinds if kind.area < 0.8 * component.area]
         if not kinds or max(component.coverage.shape) > LARGEST:
-            return []
+            return None
         found = _gather(component, kinds, image)
-        if len(found) < 2:
-            return []
+        if not found:
+            return None
         parts = [Part(kind.template, centre, 0.3 * float(np.sqrt(kind.area))) for kind, centre in found]
         placements, error = split(component, parts, image)
-        if error > UNEXPLAINED:
-            return []
-        return [(kind, placement) for (kind, _), placement in zip(found, placements, strict=True)]
+        heap = [(kind, placement) for (kind, _), placement in zip(found, placements, strict=True)]
+        shapes = [kind.template.mask(placement.centre, *image.shape[:2]) for kind, placement in heap]
+        if any(shape is None or not _supported(shape, component) for shape in shapes):
+            return None
+        left = left_over(component, [shape for shape in shapes if shape is not None])
+        total = float(left.sum(dtype=np.int64)) / 255
+        if total < UNEXPLAINED * component.area:
+            return Heap(heap, None) if len(heap) > 1 and error < MISFIT else None
+        rest = largest_piece(left, component, REST * min(kind.area for kind in kinds))
+        if rest is None or error - total / component.area > MISFIT:
+            return None
+        if not MOST_OF_IT * total <= rest.area <= LIKE_SIZE * max(kind.area for kind, _ in heap):
+            return None
+        if any(_colour_share(rest, k, image) > 0.4 for k in kinds):
+            return None
+        return Heap(heap, rest)
+
+
+@dataclass(frozen=True)
+class Heap:
+    """What a blob is made of."""
+
+    parts: list[tuple[Kind, Placement]]
+    rest: Mask | None  # something of another colour among them
+
+
+def _supported(shape: Mask, component: Mask) -> bool:
+    """Does nearly all of a shape lie inside the component?"""
+    return intersection(shape, component) >= INSIDE_HEAP * shape.area
+
+
+def _colour_share(mask: Mask, kind: Kind, image: np.ndarray) -> float:
+    """How well the colours under a mask fit a kind, 0 to 1."""
+    x1, y1, x2, y2 = mask.bounds
+    lab = cv2.cvtColor(np.ascontiguousarray(image[y1:y2, x1:x2]), cv2.COLOR_RGB2LAB).astype(np.float32)
+    return float(np.average(colour_fit(lab, kind.colour), weights=mask.coverage))
 
 
 def _gather(component: Mask, kinds: list[Kind], image: np.ndarray) -> list[tuple[Kind, np.ndarray]]:

@@ -44,12 +44,21 @@ class Placement:
 
 def remainder(component: Mask, shapes: Sequence[Mask], least_area: float) -> Mask | None:
     """The largest piece of a component that the `shapes` inside it leave over; None below `least_area` pixels."""
+    return largest_piece(left_over(component, shapes), component, least_area)
+
+
+def left_over(component: Mask, shapes: Sequence[Mask]) -> np.ndarray:
+    """The coverage (h, w) of a component without the `shapes` in it and their rims."""
     left = component.coverage.copy()
     for shape in shapes:
         inside = np.zeros((left.shape[0] + 2, left.shape[1] + 2), np.uint8)
-        window = Mask(component.x - 1, component.y - 1, inside)
-        _draw(shape, window)
+        _draw(shape, Mask(component.x - 1, component.y - 1, inside))
         left[cv2.dilate(inside, RIM)[1:-1, 1:-1] >= 64] = 0
+    return left
+
+
+def largest_piece(left: np.ndarray, component: Mask, least_area: float) -> Mask | None:
+    """The largest solid piece of what is `left` of a component; None below `least_area` pixels."""
     solid = cv2.morphologyEx((left >= 128).astype(np.uint8), cv2.MORPH_OPEN, RIM)
     count, labels, stats, _ = cv2.connectedComponentsWithStats(solid, connectivity=4)
     if count < 2:

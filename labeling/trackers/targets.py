@@ -158,6 +158,11 @@ class Target:
         fit = 1.0 - max(overlap, 0.6 * inside)
         return fit + 0.5 * min(distance / gate, 2.0) + unlike + 0.3 * growth + 0.02 * self.unseen
 
+    def distance(self, centre: np.ndarray, looks: np.ndarray) -> float:
+        """How far something is from this target, in sizes, with its looks counted as far as they differ."""
+        apart = float(np.linalg.norm(centre - self.motion.position)) / self.size
+        return apart + 2 * (1 - float(self.looks @ looks))
+
     def become(self, template: Template, looks: np.ndarray, area: float, rigid: float, centre: np.ndarray) -> None:
         """Take over the shape of a known kind, inside a blob at `centre`."""
         self.template, self.looks, self.area, self.rigid = template, looks, area, rigid
