@@ -8,6 +8,7 @@ and what was dropped and why.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,9 @@ class Kind:
     examples: list[tuple[BestView, str]]  # with the crop as a data URI, empty if there is none
 
 
-def write_report(store: Store, out: Path, videos: Path | None = None) -> Path:
+def write_report(
+    store: Store, out: Path, videos: Path | None = None, progress: Callable[[int, int], None] | None = None
+) -> Path:
     """Write the report of a store into the folder `out`, and return the path of its `index.html`.
 
     Args:
@@ -45,13 +48,17 @@ def write_report(store: Store, out: Path, videos: Path | None = None) -> Path:
         out: A folder; created if needed.
         videos: Where the videos are now, if not where they were when they were labeled. Without videos there is a
             report without pictures, which says so.
+        progress: Hears of every video: how many are done, how many there are.
+
+    Raises:
+        StoreError: The page cannot be written.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     views = [view(store[id]) for id in store]
     folder = videos or store.videos_folder
     examples = choose_examples(views, EXAMPLES)
-    pictures = _pictures(views, examples, folder)
+    pictures = _pictures(views, examples, folder, progress)
     plot = scatter(store)
     kinds = _kinds(store, views, examples, pictures)
     environment = Environment(
@@ -78,7 +85,13 @@ def write_report(store: Store, out: Path, videos: Path | None = None) -> Path:
     return page
 
 
-def _pictures(views: list[VideoView], examples: dict[int, list[BestView]], folder: Path) -> dict[str, Pictures]:
+def _pictures(
+    views: list[VideoView],
+    examples: dict[int, list[BestView]],
+    folder: Path,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, Pictures]:
+    """The pictures of every video; decodes one video at a time."""
     shown = dict(sorted(examples.items(), key=lambda item: -len(item[1]))[:GALLERY])
     wanted: dict[str, list[BestView]] = {}
     for found in shown.values():
@@ -86,10 +99,12 @@ def _pictures(views: list[VideoView], examples: dict[int, list[BestView]], folde
             wanted.setdefault(best.video, []).append(best)
     count = pictured(len(views))
     budget = strip_budget(count)
-    return {
-        video.id: take_pictures(video, wanted.get(video.id, []), folder, budget if place < count else 0)
-        for place, video in enumerate(views)
-    }
+    pictures: dict[str, Pictures] = {}
+    for place, video in enumerate(views):
+        pictures[video.id] = take_pictures(video, wanted.get(video.id, []), folder, budget if place < count else 0)
+        if progress:
+            progress(place + 1, len(views))
+    return pictures
 
 
 def _kinds(
