@@ -71,7 +71,7 @@ class Follower:
         blobs = list(view.blobs)
         shapes = [target.expected(view) for target in self.targets]
         owners = self._match(blobs, shapes, view)
-        self._match_lost(blobs, owners)
+        self._match_lost(blobs, owners, view)
         doubtful = {id(self.targets[i]) for i in self._put_into_blobs(blobs, shapes, owners)}
         self._join_pieces(blobs, shapes, owners, view)
         groups = [[self.targets[i] for i in members] for members in owners]
@@ -112,12 +112,12 @@ class Follower:
             owners[j].append(i)
         return owners
 
-    def _match_lost(self, blobs: list[Blob], owners: list[list[int]]) -> None:
+    def _match_lost(self, blobs: list[Blob], owners: list[list[int]], view: View) -> None:
         """Look for targets without a blob farther away, among the blobs without a target."""
         found = {i for members in owners for i in members}
         lost = [i for i in range(len(self.targets)) if i not in found]
         free = [j for j, members in enumerate(owners) if not members]
-        cost = np.array([[self.targets[i].far_cost(blobs[j]) for j in free] for i in lost])
+        cost = np.array([[self.targets[i].far_cost(blobs[j], view.shape) for j in free] for i in lost])
         for i, j in _assign(cost, NEVER):
             owners[free[j]].append(lost[i])
 
@@ -283,7 +283,7 @@ class Follower:
 
     def _begin_whole(self, blob: Blob, view: View, merged: bool) -> None:
         """A blob is a new object, or one that was lost."""
-        target = self._recall(blob, merged)
+        target = self._recall(blob, view, merged)
         if target is None:
             target = Target.begin(-1, blob, view.image)
             self.targets.append(target)
@@ -298,17 +298,17 @@ class Follower:
         if mask is None:
             return
         alike = Blob(mask, blob.score, placement.centre, kind.area, kind.looks)
-        target = self._recall(alike, True)
+        target = self._recall(alike, view, True)
         if target is None:
             target = Target.begin(-1, alike, view.image)
             self.targets.append(target)
         target.become(kind.template, kind.looks, kind.area, kind.rigid, placement.centre)
         self._found(view, target, mask, blob.score * TOGETHER, None)
 
-    def _recall(self, blob: Blob, merged: bool) -> Target | None:
+    def _recall(self, blob: Blob, view: View, merged: bool) -> Target | None:
         """The lost target that a blob without owner is most likely to be."""
         lost = [target for target in self.targets if target.unmeasured > 0 and target.confirmed]
-        costs = [target.far_cost(blob, merged) for target in lost]
+        costs = [target.far_cost(blob, view.shape, merged) for target in lost]
         return lost[int(np.argmin(costs))] if costs and min(costs) < NEVER else None
 
     def _found(self, view: View, target: Target, mask: Mask, score: float, looks: np.ndarray | None) -> None:

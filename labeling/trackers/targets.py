@@ -20,7 +20,9 @@ RIGID_MEMORY = 0.2
 RIGID = 0.85  # share of a shape that stays from sighting to sighting, from which on it is not expected to grow
 FADING = 0.998  # a frame, of the memory of how large it was
 MENDED = 5  # frames in one piece after which it is whole again
+DRIFT, DRIFT_MEMORY = 0.02, 0.1  # sizes a frame by which pieces drift apart that are not of one object
 SHRUNK, SLACK, STRETCH = 0.9, 1.1, 1.2  # of its former area, area and extent: part of it is hidden; the rest fits in
+JUMP = 0.1  # of the frame's longer side: farthest that a lost object may turn up beyond what its motion foretold
 LEAVING = 0.93  # share of its area below which something at the border is cut off by it
 INSIDE = 0.5  # share of an expected shape inside a blob from which on the object may be merged into it
 
@@ -45,6 +47,8 @@ class Target:
     unbroken: int = 0  # frames in a row in which it came in one piece
     extent: np.ndarray = field(default_factory=lambda: np.zeros(2))  # width and height that it lately had, as a whole
     fullest: float = 0.0  # area that it lately had, as a whole
+    offset: np.ndarray | None = None  # (2,) from one of its pieces to the other
+    drift: np.ndarray = field(default_factory=lambda: np.zeros(2))  # how that changes, pixels a frame
     sides: int = 0  # sides of the frame that it touched when it was last seen alone
     leaving: bool = False  # the frame's border cut it off when it was last seen alone
     whole: int = 0  # frames for which nobody need ask again whether it is several objects
@@ -117,6 +121,18 @@ class Target:
             self.fullest = max(self.fullest, blob.area)
         if self.unbroken > MENDED:
             self.composite = False
+            self.drift, self.offset = np.zeros(2), None
+        if blob.offset is not None:
+            self._compare_offset(blob.offset)
+
+    def _compare_offset(self, offset: np.ndarray) -> None:
+        """Pieces that keep drifting apart are no pieces of one thing: forget that it was so large."""
+        if self.offset is not None and np.linalg.norm(offset - self.offset) < self.size / 2:
+            self.drift = self.drift + DRIFT_MEMORY * (offset - self.offset - self.drift)
+        self.offset = offset
+        if np.linalg.norm(self.drift) > DRIFT * self.size:
+            self.extent, self.fullest, self.composite = np.zeros(2), 0.0, False
+            self.drift, self.offset = np.zeros(2), None
 
     def lacks(self, own: Blob, piece: Blob) -> bool:
         """Is `own` smaller than the target lately was, and `piece` where the rest of it should be?"""
@@ -170,13 +186,17 @@ class Target:
         self.motion.update(centre, doubt=3.0, learn=False)
         self.merged = True
 
-    def far_cost(self, blob: Blob, merged: bool = False) -> float:
+    def far_cost(self, blob: Blob, shape: tuple[int, int], merged: bool = False) -> float:
         """How badly a blob fits as the place where a lost object turns up, beyond what its motion foretold.
 
-        Only part of it may be seen where the blob is a piece of a `merged` one.
+        Only part of it may be seen where the blob is a piece of a `merged` one. What was leaving the frame, of height,
+        width `shape`, comes back over the border.
         """
+        if self.leaving and not sides(blob.mask, shape) & self.sides:
+            return NEVER
         distance = float(np.linalg.norm(blob.centre - self.motion.position))
-        gate = 2.0 * self.size + 3 * self.motion.deviation
+        jump = min(1.5 * self.size, JUMP * max(shape))
+        gate = 0.5 * self.size + 3 * self.motion.deviation + jump
         unlike = 1.0 - float(self.looks @ blob.looks)
         growth = abs(float(np.log(blob.area / max(self.area, 1e-6))))
         if distance > gate or unlike > (0.35 if merged else 0.2) or growth > (1.5 if merged else 0.7):

@@ -6,7 +6,7 @@ Turns proposals into blobs that carry what matching asks for: centre, area and l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ class Blob:
     area: float
     looks: np.ndarray  # (D,)
     pieces: int = 1
+    offset: np.ndarray | None = None  # (2,) from one piece to the other, if it is of two
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def blob_of(mask: Mask, score: float, image: np.ndarray, embedder: Embedder, pie
 def joined(first: Blob, second: Blob, image: np.ndarray, embedder: Embedder) -> Blob:
     """Two pieces as one blob."""
     pieces = first.pieces + second.pieces
-    return blob_of(union(first.mask, second.mask), max(first.score, second.score), image, embedder, pieces)
+    whole = blob_of(union(first.mask, second.mask), max(first.score, second.score), image, embedder, pieces)
+    return replace(whole, offset=second.centre - first.centre) if pieces == 2 else whole
 
 
 def union(first: Mask, second: Mask) -> Mask:
