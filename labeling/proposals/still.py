@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from labeling.masks import Mask
 from labeling.proposals import Proposal
+from labeling.proposals.afterimages import without_afterimages
 from labeling.proposals.attached import join_outside, without_attached
 from labeling.proposals.background import Background, background_of
 from labeling.proposals.exposure import with_exposure_of
@@ -49,7 +50,12 @@ class StillProposer:
         pictures = np.stack([with_exposure_of(self.background.picture, image) for image in pictures])
         self._shadows = find_shadows(pictures, self.background, self._faint)
         chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, ATTACHED_PICTURES).astype(int))]
-        fronts = [_largest(self._front(image)[0]) for image in chosen]
+        fronts = [self._front(image)[0] for image in chosen]
+        repaired = without_afterimages(self.background.picture, chosen, fronts)
+        if repaired is not self.background.picture:
+            self._set(Background(repaired, self.background.noise))
+            fronts = [self._front(image)[0] for image in chosen]
+        fronts = [_largest(front) for front in fronts]
         background, parts = without_attached(self.background, fronts, self._shadows)
         self._parts = parts if parts.any() else None
         self._set(background)
