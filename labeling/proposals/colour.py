@@ -11,6 +11,8 @@ import numpy as np
 
 LEVELS = 16  # bins of lightness and of both colour axes
 BINS = LEVELS**3
+MOST_SPILL = 0.7  # share of the inside that may turn out to be outside
+COMMON = 0.15  # quantile of the outside's colours by which that share is measured
 UNDECIDED = 0.02  # share of the overall histogram mixed into both: rare colours say little
 
 
@@ -42,7 +44,20 @@ def log_ratio(inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
     both *= UNDECIDED / max(both.sum(), 1e-9)
     inside /= max(inside.sum(), 1e-9)
     outside /= max(outside.sum(), 1e-9)
+    inside = np.maximum(inside - _spilled(inside, outside) * outside, 0)
+    inside /= max(inside.sum(), 1e-9)
     return np.log((inside + both + 1e-7) / (outside + both + 1e-7)).astype(np.float32)
+
+
+def _spilled(inside: np.ndarray, outside: np.ndarray) -> float:
+    """The share of the inside that is really outside: even colours that are common outside and rare inside have it."""
+    common = np.flatnonzero(outside > 1e-5)
+    if not len(common):
+        return 0.0
+    share = inside[common] / outside[common]
+    order = np.argsort(share)
+    weight = np.cumsum(outside[common][order])
+    return float(min(MOST_SPILL, share[order][np.searchsorted(weight, COMMON * weight[-1])]))
 
 
 def _smooth(histogram: np.ndarray) -> np.ndarray:

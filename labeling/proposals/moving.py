@@ -24,13 +24,13 @@ from labeling.video import Frame
 CONTEXT = 6  # frames before and behind a chunk that are looked at as well
 ROUNDS = 2  # times that colours are learned anew from what they and motion say together
 FAINT_MOTION = 4.0  # times the noise: own motion that is as likely as not
-FAST_SHARE = 0.35  # of the fastest own motion of the frame: as likely as not the same thing
+FAST_SHARE = 0.4  # of the fastest own motion of the frame: as likely as not the same thing
 FASTEST = 0.97  # quantile that stands for the fastest
-CARRY = 0.7  # how much motion evidence comes from frames before and behind
-SETTLE = 0.4  # the same, for the result of each round
+CARRY = 0.6  # how much motion evidence comes from frames before and behind
+SETTLE = 0.3  # the same, for the result of each round
 PEAK = 1.5  # the clearest motion of a chunk counts as at least this (log odds), so that slow things get a shape
-FINE_PLACE = 0.8  # weight of the map's odds at flow size ...
-FINE_COLOUR = 0.6  # ... and of the colours there
+FINE_PLACE = 1.0  # weight of the map's odds at flow size ...
+FINE_COLOUR = 0.3  # ... and of the colours there
 UNLIKELY = 0.05  # chance below which nobody looks closer
 NEAR_FRAMES = 2  # frames before and behind whose colours count as nearby
 MEMORY = 0.5  # weight of the colours of earlier chunks of the shot
@@ -77,8 +77,8 @@ def propose_moving(frames: Iterator[Frame], shot: Shot, config: MovingConfig = D
                 waiting.append(item)
         done = len(waiting) if not more else config.chunk
         window = history + [seen for _, seen in waiting]
-        odds, motion, certainty = _judge(maps, window, memory)
-        regions = find_regions(maps, [seen.step for seen in window], odds, motion, config.most)
+        odds, certainty = _judge(maps, window, memory)
+        regions = find_regions(maps, [seen.step for seen in window], odds, config.most)
         for place in range(done):
             frame, _ = waiting[place]
             at = len(history) + place
@@ -124,8 +124,8 @@ def _full_size(camera: np.ndarray, maps: FlowMaps) -> np.ndarray:
     return np.linalg.inv(maps.to_map) @ camera @ maps.to_map
 
 
-def _judge(maps: FlowMaps, window: list[Seen], memory: np.ndarray) -> tuple[list[OddsMap], list[np.ndarray], float]:
-    """Log odds of each pixel of each frame to move by itself, its own motion (h, w, 2), and the certainty.
+def _judge(maps: FlowMaps, window: list[Seen], memory: np.ndarray) -> tuple[list[OddsMap], float]:
+    """Log odds of each pixel of each frame to move by itself, and the certainty.
 
     `memory` (2, BINS) holds the colours of earlier chunks and is brought up to date.
     """
@@ -144,7 +144,7 @@ def _judge(maps: FlowMaps, window: list[Seen], memory: np.ndarray) -> tuple[list
         chance = _carry(steps, [cv2.GaussianBlur(each, (0, 0), 1.0) for each in chance], SETTLE)
     memory[:] = MEMORY * memory + totals
     fine = [_refine(maps, each, here, seen.fine_codes) for each, here, seen in zip(chance, nearby, window, strict=True)]
-    return fine, [total for total, _ in motion], 1 / (1 + np.exp(lift - PEAK))
+    return fine, 1 / (1 + np.exp(lift - PEAK))
 
 
 def _refine(maps: FlowMaps, chance: np.ndarray, nearby: np.ndarray, codes: np.ndarray) -> OddsMap:

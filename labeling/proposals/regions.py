@@ -6,7 +6,7 @@ flow, so that parts that belong together (a body behind a pole) are one, and wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import cv2
 import numpy as np
@@ -16,8 +16,11 @@ from labeling.proposals.flow import FlowMaps, Step, pull
 
 SPECK = 0.0004  # share of the frame: smaller pieces are noise
 FOLLOWED = 0.3  # share of the smaller of two regions that must lie on the other, one frame on
-GAP = 0.25  # pieces nearer than this, measured by the size of the thing, may be parts of it ...
-ALIKE = 0.5  # ... if their own motion differs by less than this share
+GAP = 0.25  # things nearer than this, measured by the larger one's longest side, may be parts of one ...
+ALIKE = 0.5  # ... if their own motion differs by less than this share ...
+PART_LIKE = 0.6  # ... on this share of the frames that show both ...
+PART_SEEN = 0.25  # ... and those are this share of the frames that show the smaller one
+MOST_PIECES = 8  # pieces of one frame that are looked at
 PATIENCE = 4  # frames that a thing may vanish
 EDGE_SHARPNESS = 0.8  # coverage for a unit of log odds: an edge is a pixel or two wide
 
@@ -37,9 +40,19 @@ class Thing:
     """A region followed through the frames of a chunk."""
 
     where: np.ndarray  # (h, w) uint8, 255 where it was last seen, brought along with the flow
-    drift: np.ndarray  # (2,) own motion when last seen
     last: int
+    sightings: dict[int, Sighting] = field(default_factory=dict)  # by frame
     mass: float = 0.0  # area summed over frames, the rim of the picture aside
+
+
+@dataclass(slots=True)
+class Sighting:
+    """The pieces of a thing on one frame."""
+
+    labels: list[int]
+    box: tuple[int, int, int, int]  # x1, y1, x2, y2 on the map
+    drift: np.ndarray  # (2,) mean own motion
+    pixels: int  # on the map
 
 
 @dataclass(slots=True)
@@ -48,7 +61,6 @@ class Piece:
 
     label: int
     where: np.ndarray  # (h, w) uint8, 255 inside
-    drift: np.ndarray  # (2,) mean own motion
     pixels: int  # on the map
 
 
@@ -56,7 +68,6 @@ class Piece:
 class Region:
     """A thing on one frame."""
 
-    thing: Thing
     odds: OddsMap  # log odds, low outside the thing
     share: float  # of the frame's area
     score: float
@@ -77,112 +88,131 @@ class Region:
         return Mask.cut(coverage.astype(np.uint8), x1, y1)
 
 
-def find_regions(
-    maps: FlowMaps, steps: list[Step], fields: list[OddsMap], motion: list[np.ndarray], most: int
-) -> list[list[Region]]:
+def find_regions(maps: FlowMaps, steps: list[Step], fields: list[OddsMap], most: int) -> list[list[Region]]:
     """Cut the odds of consecutive frames into at most `most` regions each, surest first.
 
     Args:
         maps: The maps' coordinates.
         steps: Flow of the frames.
         fields: Log odds of each pixel to move by itself.
-        motion: Own motion along paths, (h, w, 2).
         most: Most regions of one frame.
     """
     things: list[Thing] = []
-    frames: list[list[Region]] = []
+    labels: list[np.ndarray] = []
     inner = np.clip(1 - maps.rim, 0, 1)
-    for t, (step, field, own) in enumerate(zip(steps, fields, motion, strict=True)):
-        labels, pieces = _pieces(field, own)
-        active = [thing for thing in things if t - thing.last <= PATIENCE]
-        for thing in active:
-            thing.where = cv2.threshold(pull(thing.where, step.backward), 127, 255, cv2.THRESH_BINARY)[1]
-        owners = _assign(pieces, active, t)
-        things += [thing for thing in dict.fromkeys(owners) if thing not in things]
-        regions = []
-        for thing in dict.fromkeys(owners):
-            mine = [piece.label for piece, owner in zip(pieces, owners, strict=True) if owner is thing]
-            thing.mass += float(inner[thing.where > 0].sum())
-            regions.append(_region(thing, labels, mine, field))
-        frames.append(regions)
+    for t, (step, odds) in enumerate(zip(steps, fields, strict=True)):
+        numbered, pieces = _pieces(odds, step.texture.shape)
+        labels.append(numbered)
+        _follow(things, pieces, step, t)
+        for thing in things:
+            if thing.last == t:
+                thing.mass += float(inner[thing.where > 0].sum())
+                drift = np.array(cv2.mean(step.own, thing.where)[:2])
+                x, y, width, height = cv2.boundingRect(thing.where)
+                sighting = thing.sightings[t]
+                sighting.drift, sighting.box = drift, (x, y, x + width, y + height)
+                sighting.pixels = cv2.countNonZero(thing.where)
+    things = _join_parts(things)
     heaviest = max((thing.mass for thing in things), default=1.0)
-    for regions in frames:
-        for region in regions:
-            region.score *= (region.thing.mass / heaviest) ** 0.5
-        regions.sort(key=lambda region: -region.score)
-        del regions[most:]
+    frames = []
+    for t, (numbered, odds) in enumerate(zip(labels, fields, strict=True)):
+        seen = [thing for thing in things if t in thing.sightings]
+        regions = [_region(thing.sightings[t].labels, numbered, odds, thing.mass / heaviest) for thing in seen]
+        frames.append(sorted(regions, key=lambda region: -region.score)[:most])
     return frames
 
 
-def _pieces(field: OddsMap, own: np.ndarray) -> tuple[np.ndarray, list[Piece]]:
+def _pieces(field: OddsMap, shape: tuple[int, int]) -> tuple[np.ndarray, list[Piece]]:
     """Connected regions of likely pixels, cleaned of specks and tendrils: labels like the odds; the largest first."""
     if not field.odds.size:
-        return np.zeros((0, 0), np.int32), []
+        return np.zeros((0, 0), np.uint8), []
     solid = (field.odds > 0).view(np.uint8)
     solid = cv2.morphologyEx(solid, cv2.MORPH_OPEN, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5)))
     number, labels, stats, _ = cv2.connectedComponentsWithStats(solid, connectivity=8)
     areas = stats[:, cv2.CC_STAT_AREA]
     large = [label for label in range(1, number) if areas[label] >= max(4, SPECK * field.size[0] * field.size[1])]
+    large = sorted(large, key=lambda label: -areas[label])[:MOST_PIECES]
+    renumber = np.zeros(number, np.uint8)
+    renumber[large] = np.arange(1, len(large) + 1)
+    numbered = renumber[labels]
     pieces = []
-    coarse = labels[::2, ::2]
     y, x = field.top // 2, field.left // 2
-    for label in sorted(large, key=lambda label: -areas[label])[:8]:
-        where = np.zeros(own.shape[:2], np.uint8)
+    coarse = numbered[::2, ::2]
+    for label in range(1, len(large) + 1):
+        where = np.zeros(shape, np.uint8)
         where[y : y + coarse.shape[0], x : x + coarse.shape[1]] = cv2.compare(coarse, label, cv2.CMP_EQ)
-        pixels = cv2.countNonZero(where)
-        if pixels:
-            pieces.append(Piece(label, where, np.array(cv2.mean(own, where)[:2]), pixels))
-    return labels, pieces
+        if pixels := cv2.countNonZero(where):
+            pieces.append(Piece(label, where, pixels))
+    return numbered, pieces
 
 
-def _assign(pieces: list[Piece], active: list[Thing], t: int) -> list[Thing]:
-    """The thing that each piece belongs to: one that was there before, one close by that moves alike, or a new one."""
-    owners: list[Thing | None] = []
-    before = [(thing, thing.where, max(1, cv2.countNonZero(thing.where))) for thing in active]
+def _follow(things: list[Thing], pieces: list[Piece], step: Step, t: int) -> None:
+    """Give each piece of frame `t` to the thing that it lies on, or make it a new one; `things` is brought along."""
+    active = [thing for thing in things if t - thing.last <= PATIENCE]
+    before = []
+    for thing in active:
+        thing.where = cv2.threshold(pull(thing.where, step.backward), 127, 255, cv2.THRESH_BINARY)[1]
+        before.append((thing.where, max(1, cv2.countNonZero(thing.where))))
     for piece in pieces:
         overlaps = [
             cv2.countNonZero(cv2.bitwise_and(piece.where, where)) / min(piece.pixels, pixels)
-            for _, where, pixels in before
+            for where, pixels in before
         ]
         best = int(np.argmax(overlaps)) if overlaps else -1
-        owners.append(before[best][0] if best >= 0 and overlaps[best] >= FOLLOWED else None)
-    present: dict[Thing, Piece] = {}
-    for piece, owner in zip(pieces, owners, strict=True):
-        if owner is not None:
-            _place(owner, piece, t, owner in present)
-            present.setdefault(owner, piece)
-    result = []
-    for piece, owner in zip(pieces, owners, strict=True):
+        if best < 0 or overlaps[best] < FOLLOWED:
+            owner = Thing(piece.where, t)
+            things.append(owner)
+        else:
+            owner = active[best]
+        sighting = owner.sightings.setdefault(t, Sighting([], (0, 0, 0, 0), np.zeros(2), 0))
+        owner.where = cv2.bitwise_or(owner.where, piece.where) if sighting.labels else piece.where
+        owner.last = t
+        sighting.labels.append(piece.label)
+
+
+def _join_parts(things: list[Thing]) -> list[Thing]:
+    """Make things that stay close and move alike one: a body seen on both sides of a pole, a rider and a horse."""
+    things = sorted(things, key=lambda thing: -thing.mass)
+    whole: list[Thing] = []
+    for thing in things:
+        owner = next((other for other in whole if _part_of(thing, other)), None)
         if owner is None:
-            owner = next((thing for thing in present if _part_of(piece, thing)), None)
-            if owner is None:
-                owner = Thing(piece.where, piece.drift, t)
-                present[owner] = piece
-            else:
-                _place(owner, piece, t, True)
-        result.append(owner)
-    return result
+            whole.append(thing)
+            continue
+        owner.mass += thing.mass
+        for t, part in thing.sightings.items():
+            if t not in owner.sightings:
+                owner.sightings[t] = part
+                continue
+            main = owner.sightings[t]
+            first, second = main.box, part.box
+            box = min(first[0], second[0]), min(first[1], second[1]), max(first[2], second[2]), max(first[3], second[3])
+            drift = (main.drift * main.pixels + part.drift * part.pixels) / (main.pixels + part.pixels)
+            labels, pixels = main.labels + part.labels, main.pixels + part.pixels
+            owner.sightings[t] = Sighting(labels, box, drift, pixels)
+    return whole
 
 
-def _place(thing: Thing, piece: Piece, t: int, add: bool) -> None:
-    """Note where a thing is now; `add` a piece to one that was placed on this frame before."""
-    if add:
-        thing.where = cv2.bitwise_or(thing.where, piece.where)
-    else:
-        thing.where, thing.drift, thing.last = piece.where, piece.drift, t
-
-
-def _part_of(piece: Piece, thing: Thing) -> bool:
-    """Is a piece close to a thing, and does it move alike?"""
-    reach = max(2.0, GAP * np.sqrt(max(piece.pixels, cv2.countNonZero(thing.where))))
-    distance = cv2.distanceTransform(cv2.bitwise_not(thing.where), cv2.DIST_L2, 3)
-    if cv2.minMaxLoc(distance, piece.where)[0] > reach:
+def _part_of(part: Thing, whole: Thing) -> bool:
+    """Is a thing close to a larger one and does it move alike, on most of the frames that show both?"""
+    together = [(part.sightings[t], whole.sightings[t]) for t in part.sightings if t in whole.sightings]
+    if len(together) < PART_SEEN * len(part.sightings):
         return False
-    change = np.linalg.norm(piece.drift - thing.drift)
-    return bool(change <= ALIKE * max(np.linalg.norm(piece.drift), np.linalg.norm(thing.drift)))
+    longest = max(max(b[2] - b[0], b[3] - b[1]) for b in (seen.box for seen in whole.sightings.values()))
+    near_and_alike = 0
+    for small, large in together:
+        gap = max(
+            small.box[0] - large.box[2], large.box[0] - small.box[2],
+            small.box[1] - large.box[3], large.box[1] - small.box[3],
+        )  # fmt: skip
+        change = np.linalg.norm(small.drift - large.drift)
+        alike = change <= ALIKE * max(np.linalg.norm(small.drift), np.linalg.norm(large.drift))
+        near_and_alike += bool(gap <= GAP * longest and alike)
+    return near_and_alike >= PART_LIKE * len(together)
 
 
-def _region(thing: Thing, labels: np.ndarray, mine: list[int], field: OddsMap) -> Region:
+def _region(mine: list[int], labels: np.ndarray, field: OddsMap, weight: float) -> Region:
+    """Cut pieces out of the odds of a frame; `weight` is the thing's mass compared with the heaviest."""
     solid = (np.isin(labels, mine) if len(mine) > 1 else labels == mine[0]).view(np.uint8)
     x, y, width, height = cv2.boundingRect(solid)
     left, top = max(0, x - 1), max(0, y - 1)
@@ -195,6 +225,6 @@ def _region(thing: Thing, labels: np.ndarray, mine: list[int], field: OddsMap) -
     sides = (width * ((y == 0) + (y + height == rows)) + height * ((x == 0) + (x + width == columns))) / (
         2 * (width + height)
     )
-    score = min(1.0, max(0.0, clear / 2.5)) * (1 - 0.5 * min(1.0, 2 * sides))
+    score = min(1.0, max(0.0, clear / 2.5)) * (1 - 0.5 * min(1.0, 2 * sides)) * weight**0.5
     share = cv2.countNonZero(inside) / (rows * columns)
-    return Region(thing, OddsMap(odds, field.left + left, field.top + top, field.size), share, score)
+    return Region(OddsMap(odds, field.left + left, field.top + top, field.size), share, score)
