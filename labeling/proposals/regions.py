@@ -16,7 +16,7 @@ from labeling.proposals.flow import FlowMaps, Step, pull
 
 SPECK = 0.0004  # share of the frame: smaller pieces are noise
 FOLLOWED = 0.3  # share of the smaller of two regions that must lie on the other, one frame on
-GAP = 0.25  # things nearer than this, measured by the larger one's longest side, may be parts of one ...
+GAP = 0.3  # things with a gap between them of less than this share of what both span may be parts of one ...
 ALIKE = 0.5  # ... if their own motion differs by less than this share ...
 PART_LIKE = 0.6  # ... on this share of the frames that show both ...
 PART_SEEN = 0.25  # ... and those are this share of the frames that show the smaller one
@@ -198,16 +198,14 @@ def _part_of(part: Thing, whole: Thing) -> bool:
     together = [(part.sightings[t], whole.sightings[t]) for t in part.sightings if t in whole.sightings]
     if len(together) < PART_SEEN * len(part.sightings):
         return False
-    longest = max(max(b[2] - b[0], b[3] - b[1]) for b in (seen.box for seen in whole.sightings.values()))
     near_and_alike = 0
     for small, large in together:
-        gap = max(
-            small.box[0] - large.box[2], large.box[0] - small.box[2],
-            small.box[1] - large.box[3], large.box[1] - small.box[3],
-        )  # fmt: skip
+        first, second = np.reshape(small.box, (2, 2)), np.reshape(large.box, (2, 2))
+        gap = np.maximum(first[0] - second[1], second[0] - first[1])
+        extent = np.maximum(first[1], second[1]) - np.minimum(first[0], second[0])
         change = np.linalg.norm(small.drift - large.drift)
         alike = change <= ALIKE * max(np.linalg.norm(small.drift), np.linalg.norm(large.drift))
-        near_and_alike += bool(gap <= GAP * longest and alike)
+        near_and_alike += bool((gap <= GAP * extent).all() and alike)
     return near_and_alike >= PART_LIKE * len(together)
 
 
