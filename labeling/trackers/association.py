@@ -29,7 +29,7 @@ class AssociationConfig(BaseModel, extra="forbid", frozen=True):
     patience: int = Field(default=20, ge=0, description="Frames for which a lost object is looked for on its way.")
     fill: int = Field(default=10, ge=0, description="Gaps of up to this many frames between sightings are filled.")
     look_ahead: int = Field(
-        default=32, ge=1, description="Frames seen ahead where a scene begins, to know its objects."
+        default=48, ge=1, description="Frames seen ahead where a scene begins, to know its objects."
     )
     strictness: float = Field(default=2.2, gt=0, description="Highest cost of a match; lower makes shorter tracks.")
 
