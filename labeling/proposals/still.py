@@ -27,6 +27,9 @@ RING = 2  # pixels around a piece in which its soft edge may end
 ATTACHED_PICTURES = 24  # enough to see what touches what all the time
 CLOSING = 120  # gaps of so small a part of the height are closed
 CRUMB = 0.003  # pieces of less than this share of the largest are its crumbs
+NOISY = 2.0  # grey levels of noise from which on low contrast breaks things up
+NOISY_CRUMB = 0.03  # so that there are larger crumbs
+SPUR = 0.16  # and spurs, thinner than this share of what moves, of edges in the background that flicker
 BLOCK = np.ones((3, 3), np.uint8)
 
 
@@ -44,8 +47,9 @@ class StillProposer:
     def __init__(self, pictures: np.ndarray, config: StillConfig) -> None:
         """Learn the scene from sampled pictures (K, H, W, 3) uint8."""
         self.config = config
-        gap = 2 * max(1, pictures.shape[1] // CLOSING) + 1
-        self._closing = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (gap, gap))
+        gap = max(1, pictures.shape[1] // CLOSING)
+        self._closing, self._crumb = _disc(gap), CRUMB
+        self._opening: np.ndarray | None = None
         self._set(background_of(pictures))
         pictures = np.stack([with_exposure_of(self.background.picture, image) for image in pictures])
         self._shadows = find_shadows(pictures, self.background, self._faint)
@@ -56,6 +60,9 @@ class StillProposer:
             self._set(Background(repaired, self.background.noise))
             fronts = [self._front(image)[0] for image in chosen]
         fronts = [_largest(front) for front in fronts]
+        if float(np.median(self.background.noise)) > NOISY:
+            spur = min(gap, int(_thickness(fronts) * SPUR))
+            self._opening, self._crumb = _disc(spur) if spur else None, NOISY_CRUMB
         background, parts = without_attached(self.background, fronts, self._shadows)
         self._parts = parts if parts.any() else None
         self._set(background)
@@ -79,7 +86,7 @@ class StillProposer:
         count, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8, ltype=cv2.CV_16U)
         clear = np.bincount(labels[difference > self._clear], minlength=count)
         area = stats[:, cv2.CC_STAT_AREA]
-        least = max(self.config.min_area, self.config.min_share * labels.size, CRUMB * area[1:].max(initial=0))
+        least = max(self.config.min_area, self.config.min_share * labels.size, self._crumb * area[1:].max(initial=0))
         keep = (clear > 0) & (area >= least)
         keep[0] = False
         pieces = [(int(label), stats[label, :4]) for label in np.flatnonzero(keep)]
@@ -96,7 +103,10 @@ class StillProposer:
         if self._shadows is not None:
             front = cv2.subtract(front, shadow_pixels(image, self.background, self._shadows))
             front = cv2.morphologyEx(front, cv2.MORPH_OPEN, BLOCK)
-        return cv2.morphologyEx(front, cv2.MORPH_CLOSE, self._closing), difference
+        front = cv2.morphologyEx(front, cv2.MORPH_CLOSE, self._closing)
+        if self._opening is not None:
+            front = cv2.morphologyEx(front, cv2.MORPH_OPEN, self._opening)
+        return front, difference
 
     def _matte(
         self, picture: np.ndarray, difference: np.ndarray, labels: np.ndarray, label: int, place: np.ndarray
@@ -119,6 +129,15 @@ def _largest(front: np.ndarray, share: float = 0.05) -> np.ndarray:
     keep = area >= share * area[1:].max(initial=0)
     keep[0] = False
     return keep[labels].astype(np.uint8)
+
+
+def _thickness(fronts: list[np.ndarray]) -> float:
+    """How thick what moves is, in pixels from its middle to its edge."""
+    return float(np.median([cv2.distanceTransform(front, cv2.DIST_L2, 3).max() for front in fronts]))
+
+
+def _disc(radius: int) -> np.ndarray:
+    return cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
 
 
 def _levels(values: np.ndarray) -> np.ndarray:
