@@ -83,8 +83,9 @@ def split(component: Mask, parts: Sequence[Part], image: np.ndarray) -> tuple[li
 
     Returns the placements and the share of the component and shapes, 0 to 1, that stays unexplained.
     """
-    boxes = np.array([component.bounds, *(part.template.reach(part.expected) for part in parts)])
-    x1, y1, x2, y2 = *(boxes[:, :2].min(0) - 2), *(boxes[:, 2:].max(0) + 2)
+    boxes = [component.bounds, *(part.template.reach(part.expected) for part in parts)]
+    x1, y1 = (min(box[k] for box in boxes) - 2 for k in (0, 1))
+    x2, y2 = (max(box[k] for box in boxes) + 2 for k in (2, 3))
     factor = min(1.0, WORKING_SIZE / max(x2 - x1, y2 - y1))
     if factor > 0.7:
         factor = 1.0
@@ -208,7 +209,7 @@ def _best_shift(gain: np.ndarray, template: Template, expected: np.ndarray, devi
     dx, dy = steps + base[0] - expected[0], steps + base[1] - expected[1]
     # A long-tailed prior: what flies on is where it is expected, what bounced may be anywhere near.
     energy = energy + TAIL * np.log1p((dx[None, :] ** 2 + dy[:, None] ** 2) / (2 * TAIL * deviation**2))
-    row, column = np.unravel_index(int(energy.argmin()), energy.shape)
+    row, column = divmod(int(energy.argmin()), energy.shape[1])
     fraction = np.array([_valley(energy[row], column), _valley(energy[:, column], row)])
     return base + np.array([column - reach, row - reach]) + fraction
 
