@@ -14,7 +14,7 @@ import numpy as np
 
 from labeling.proposals.background import Background
 from labeling.proposals.shadows import Shadows, shadow_pixels
-from labeling.proposals.stacks import largest_difference
+from labeling.proposals.stacks import disc, largest_difference, thickness
 
 SMALL_SIDE = 112  # the surroundings are estimated on a picture of this size
 SURROUNDINGS = 3  # as the median of a window of one third of it
@@ -118,10 +118,9 @@ def stand_out_threshold(contrast: np.ndarray, background: Background) -> np.ndar
 
 def _parts(stands_out: np.ndarray, moving: Sequence[np.ndarray]) -> np.ndarray:
     """The compact pieces of `stands_out` that something in each of `moving` touches; all (H, W) uint8, 0 or 1."""
-    thickness = np.median([cv2.distanceTransform(front, cv2.DIST_L2, 3).max() for front in moving])
-    radius = max(1, int(thickness / 3))  # lines on the floor are thinner than what stands on it
-    filled = cv2.morphologyEx(stands_out, cv2.MORPH_CLOSE, _disc(radius // 2))
-    opened = cv2.morphologyEx(filled, cv2.MORPH_OPEN, _disc(radius))
+    radius = max(1, int(thickness(moving) / 3))  # lines on the floor are thinner than what stands on it
+    filled = cv2.morphologyEx(stands_out, cv2.MORPH_CLOSE, disc(radius // 2))
+    opened = cv2.morphologyEx(filled, cv2.MORPH_OPEN, disc(radius))
     _, labels, stats, _ = cv2.connectedComponentsWithStats(opened, connectivity=8)
     area = np.median([_largest_area(front) for front in moving])
     height, width = stands_out.shape
@@ -133,7 +132,7 @@ def _parts(stands_out: np.ndarray, moving: Sequence[np.ndarray]) -> np.ndarray:
         x, y, w, h = stats[label, :4]
         window = np.s_[y : y + h, x : x + w]
         part = (labels[window] == label).astype(np.uint8)
-        inner = cv2.distanceTransform(cv2.copyMakeBorder(part, 1, 1, 1, 1, cv2.BORDER_CONSTANT), cv2.DIST_L2, 3).max()
+        inner = thickness([part])
         touched = np.mean([distance[window] <= REACH + inner for distance in distances], axis=0)
         if touched[part > 0].max() >= TOUCHED:
             parts[window] |= part
@@ -142,7 +141,3 @@ def _parts(stands_out: np.ndarray, moving: Sequence[np.ndarray]) -> np.ndarray:
 
 def _largest_area(front: np.ndarray) -> int:
     return int(cv2.connectedComponentsWithStats(front, connectivity=8)[2][1:, cv2.CC_STAT_AREA].max())
-
-
-def _disc(radius: int) -> np.ndarray:
-    return cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))

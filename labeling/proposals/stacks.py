@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cv2
 import numpy as np
 
@@ -35,3 +37,14 @@ def _comparators(count: int) -> list[tuple[int, int]]:
             k //= 2
         p *= 2
     return pairs
+
+
+def thickness(masks: Sequence[np.ndarray]) -> float:
+    """How thick the thickest thing of a mask (H, W) uint8 is, from its middle to its edge; the median of several."""
+    framed = [cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0) for mask in masks]
+    return float(np.median([cv2.distanceTransform(mask, cv2.DIST_L2, 3).max() for mask in framed]))
+
+
+def disc(radius: int) -> np.ndarray:
+    """A round structuring element."""
+    return cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))

@@ -18,7 +18,7 @@ from labeling.proposals.background import Background, background_of
 from labeling.proposals.exposure import with_exposure_of
 from labeling.proposals.matting import coverage_of, luma_first
 from labeling.proposals.shadows import find_shadows, shadow_pixels
-from labeling.proposals.stacks import largest_difference
+from labeling.proposals.stacks import disc, largest_difference, thickness
 from labeling.proposals.standing import without_standing
 
 FAINT_LEVELS, FAINT_NOISE = 6.0, 3.0  # a pixel may belong to an object from here on: levels + so many deviations
@@ -48,7 +48,7 @@ class StillProposer:
         """Learn the scene from sampled pictures (K, H, W, 3) uint8."""
         self.config = config
         gap = max(1, pictures.shape[1] // CLOSING)
-        self._closing, self._crumb = _disc(gap), CRUMB
+        self._closing, self._crumb = disc(gap), CRUMB
         self._opening: np.ndarray | None = None
         self._set(background_of(pictures))
         pictures = np.stack([with_exposure_of(self.background.picture, image) for image in pictures])
@@ -61,8 +61,8 @@ class StillProposer:
             fronts = [self._front(image)[0] for image in chosen]
         fronts = [_largest(front) for front in fronts]
         if float(np.median(self.background.noise)) > NOISY:
-            spur = min(gap, int(_thickness(fronts) * SPUR))
-            self._opening, self._crumb = _disc(spur) if spur else None, NOISY_CRUMB
+            spur = min(gap, int(thickness(fronts) * SPUR))
+            self._opening, self._crumb = disc(spur) if spur else None, NOISY_CRUMB
         background, parts = without_attached(self.background, fronts, self._shadows)
         self._parts = parts if parts.any() else None
         self._set(background)
@@ -129,15 +129,6 @@ def _largest(front: np.ndarray, share: float = 0.05) -> np.ndarray:
     keep = area >= share * area[1:].max(initial=0)
     keep[0] = False
     return keep[labels].astype(np.uint8)
-
-
-def _thickness(fronts: list[np.ndarray]) -> float:
-    """How thick what moves is, in pixels from its middle to its edge."""
-    return float(np.median([cv2.distanceTransform(front, cv2.DIST_L2, 3).max() for front in fronts]))
-
-
-def _disc(radius: int) -> np.ndarray:
-    return cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
 
 
 def _levels(values: np.ndarray) -> np.ndarray:

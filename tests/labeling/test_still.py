@@ -127,3 +127,12 @@ def test_nothing_is_proposed_where_nothing_moves() -> None:
 def test_one_picture_gives_no_proposals() -> None:
     pictures = finished([paint(floor(), disc(60, 60, 9), (250, 0, 0))])
     assert StillProposer(pictures, StillConfig()).propose(pictures[0]) == []
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 200), (33, 17)])
+@pytest.mark.parametrize("keep_static", [False, True])
+def test_pictures_of_any_size_are_accepted(shape: tuple[int, int], keep_static: bool) -> None:
+    pictures = np.random.default_rng(0).integers(0, 255, (5, *shape, 3)).astype(np.uint8)
+    proposer = StillProposer(pictures, StillConfig(keep_static=keep_static))
+    for proposal in proposer.propose(pictures[0]):
+        assert proposal.mask.area > 0
