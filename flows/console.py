@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -103,7 +103,9 @@ def overlay(store: Path, out: Path, videos: Path | None, only: list[str]) -> Non
     with plain_errors():
         from labeling.overlay import write_overlays
 
-        for path in write_overlays(open_store(store), out, videos, only):
+        with _steps("overlays") as step:
+            paths = write_overlays(open_store(store), out, videos, only, step)
+        for path in paths:
             terminal.print(escape(str(path)), soft_wrap=True)
 
 
@@ -112,7 +114,9 @@ def report(store: Path, out: Path, videos: Path | None) -> None:
     with plain_errors():
         from labeling.report import write_report
 
-        terminal.print(f"Report: {escape(str(write_report(open_store(store), out, videos)))}", soft_wrap=True)
+        with _steps("report") as step:
+            page = write_report(open_store(store), out, videos, lambda done, total: step("", done, total))
+        terminal.print(f"Report: {escape(str(page))}", soft_wrap=True)
 
 
 def export(store: Path, format: str, out: Path) -> None:
@@ -138,6 +142,17 @@ def demo(folder: Path) -> None:
         if not summary.up_to_date or not page.exists():
             page = write_report(open_store(summary.store), folder / "report")
         terminal.print(f"Report: {escape(str(page.resolve()))}", soft_wrap=True)
+
+
+@contextmanager
+def _steps(what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar that is told what it is at, how much is done, and how much there is."""
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=errors, transient=True) as bar:
+        job = bar.add_task(what, total=None)
+        yield lambda name, done, total: bar.update(
+            job, description=f"{what} {escape(name)}", completed=done, total=total
+        )
 
 
 class FrameBar(Listener):

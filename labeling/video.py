@@ -32,8 +32,6 @@ PICTURE_RATE = 24.0  # a folder of pictures has no clock of its own
 PLAYLISTS = {"concat", "hls", "dash", "sdp"}  # would lead to other files or to the network
 FORGIVEN = 0.02  # the share of frames that may be lost without a word: counts in headers are often off by a few
 
-av.logging.set_level(av.logging.PANIC)  # errors reach the user as exceptions, not as FFmpeg's log lines
-
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -47,19 +45,16 @@ class Frame:
 class Video:
     """A stream of frames that can be read again from any frame on."""
 
-    def __init__(
-        self, path: str | Path, longest_side: int = 960, threads: int = 1, watch: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, path: str | Path, longest_side: int = 960, watch: Callable[[], None] | None = None) -> None:
         """Probe the file or folder at `path`; raise VideoError if it holds no readable picture or is not whole.
 
         Args:
             path: A video file, or a folder of numbered jpg or png files.
             longest_side: Frames larger than this are decoded at this size.
-            threads: Decoder threads; 0 lets FFmpeg choose.
             watch: Called for every frame that is handed out.
         """
         self.path = Path(path)
-        self._threads, self._watch = threads, watch
+        self._watch = watch
         with plainly(self.path):
             is_folder = stat.S_ISDIR(self.path.stat().st_mode)
         self._pictures = numbered_pictures(self.path) if is_folder else []
@@ -129,8 +124,10 @@ class Video:
         packets = count = corrupt = 0
         with _opened(self.path) as container:
             stream = _video_stream(container, self.path)
-            stream.codec_context.thread_count = self._threads
-            stream.codec_context.thread_type = "NONE" if self._threads == 1 else "AUTO"
+            stream.codec_context.thread_count = (
+                1  # videos are the parallel axis, and threads may hang at an early close
+            )
+            stream.codec_context.thread_type = "NONE"
             # An avi says when a frame is to be decoded, not when it is shown: the n-th shown has the n-th such time.
             is_avi = "avi" in container.format.name
             due: list[float] = []
