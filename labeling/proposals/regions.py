@@ -17,9 +17,10 @@ from labeling.proposals.flow import FlowMaps, Step, pull
 SPECK = 0.0004  # share of the frame: smaller pieces are noise
 FOLLOWED = 0.3  # share of the smaller of two regions that must lie on the other, one frame on
 GAP = 0.3  # things with a gap between them of less than this share of what both span may be parts of one ...
-ALIKE = 0.5  # ... if their own motion differs by less than this share ...
-PART_LIKE = 0.6  # ... on this share of the frames that show both ...
-PART_SEEN = 0.25  # ... and those are this share of the frames that show the smaller one
+PART_LIKE = 0.6  # ... if it is so on this share of the frames that show both ...
+PART_SEEN = 0.25  # ... and those are this share of the frames that show the smaller one ...
+ALIKE = 0.5  # ... and their own motion differs by less than this share
+NEARBY = 8  # frames around the smaller one's life in which the larger one's motion counts
 MOST_PIECES = 8  # pieces of one frame that are looked at
 PATIENCE = 4  # frames that a thing may vanish
 EDGE_SHARPNESS = 0.8  # coverage for a unit of log odds: an edge is a pixel or two wide
@@ -194,19 +195,27 @@ def _join_parts(things: list[Thing]) -> list[Thing]:
 
 
 def _part_of(part: Thing, whole: Thing) -> bool:
-    """Is a thing close to a larger one and does it move alike, on most of the frames that show both?"""
+    """Is a thing close to a larger one on most of the frames that show both, and does it move alike?"""
     together = [(part.sightings[t], whole.sightings[t]) for t in part.sightings if t in whole.sightings]
-    if len(together) < PART_SEEN * len(part.sightings):
+    if len(together) < max(1, PART_SEEN * len(part.sightings)):
         return False
-    near_and_alike = 0
+    near = 0
     for small, large in together:
         first, second = np.reshape(small.box, (2, 2)), np.reshape(large.box, (2, 2))
         gap = np.maximum(first[0] - second[1], second[0] - first[1])
         extent = np.maximum(first[1], second[1]) - np.minimum(first[0], second[0])
-        change = np.linalg.norm(small.drift - large.drift)
-        alike = change <= ALIKE * max(np.linalg.norm(small.drift), np.linalg.norm(large.drift))
-        near_and_alike += bool((gap <= GAP * extent).all() and alike)
-    return near_and_alike >= PART_LIKE * len(together)
+        near += bool((gap <= GAP * extent).all())
+    if near < PART_LIKE * len(together):
+        return False
+    begin, end = min(part.sightings) - NEARBY, max(part.sightings) + NEARBY
+    first, second = _drift(part, begin, end), _drift(whole, begin, end)
+    return bool(np.linalg.norm(first - second) <= ALIKE * max(np.linalg.norm(first), np.linalg.norm(second)))
+
+
+def _drift(thing: Thing, begin: int, end: int) -> np.ndarray:
+    """Own motion of a thing around some frames, (2,), mostly from where much of it is seen: flow blurs slivers."""
+    seen = [(sighting.pixels**2, sighting.drift) for t, sighting in thing.sightings.items() if begin <= t <= end]
+    return sum((weight * drift for weight, drift in seen), np.zeros(2)) / sum(weight for weight, _ in seen)
 
 
 def _region(mine: list[int], labels: np.ndarray, field: OddsMap, weight: float) -> Region:
