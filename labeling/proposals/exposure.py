@@ -9,7 +9,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-GRID = 64  # pixels are compared on a grid of about this many a side
+GRID = 32  # pixels are compared on a grid of about this many a side
 DARK = 24  # darker pixels say little about a factor
 NOTICEABLE = 0.03  # a smaller change is left to the noise
 AGREE = 0.05  # pixels within this share of the factor agree with it
