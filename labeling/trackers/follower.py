@@ -11,13 +11,13 @@ from scipy.optimize import linear_sum_assignment
 from labeling.embeddings import Embedder
 from labeling.masks import Mask, intersection
 from labeling.trackers import Observation
-from labeling.trackers.grouping import CommonFate, gap, is_piece
+from labeling.trackers.grouping import gap, is_piece
 from labeling.trackers.history import History
 from labeling.trackers.kinds import Heap, Kind, Kinds
 from labeling.trackers.splitting import Part, Placement, remainder, split
 from labeling.trackers.targets import INSIDE, NEVER, RIGID, Target, sides
 from labeling.trackers.template import Template
-from labeling.trackers.views import Blob, View, blob_of, joined, union
+from labeling.trackers.views import Blob, View, blob_of, joined
 
 VISIBLE = 0.12  # share of an object that must be seen beside the others for its place to count as measured
 SURE = 0.6  # the same for an object that was only near the blob
@@ -57,8 +57,6 @@ class Follower:
         self.fill = fill
         self.strictness = strictness
         self.history = History(fill)
-        self._fate = CommonFate()
-        self._alone: list[tuple[Target, Mask]] = []
 
     def step(self, view: View, predict: bool = True) -> None:
         """Take in one frame; `predict` is false where the targets' state is already that of this frame."""
@@ -82,20 +80,7 @@ class Follower:
                 self._see_merged(group, blob, view, doubtful)
             else:
                 self._see_alone(group[0], blob, view)
-        self._unite(view)
         self.targets = [target for target in self.targets if self._alive(target, view)]
-
-    def _unite(self, view: View) -> None:
-        """Make one of targets that were seen to move together side by side."""
-        masks = {id(target): mask for target, mask in self._alone}
-        for target, piece in self._fate.pieces(self._alone):
-            if id(target) in masks and id(piece) in masks:
-                whole = union(masks[id(target)], masks.pop(id(piece)))
-                masks[id(target)] = whole
-                target.comprise(whole, view)
-                target.absorb(piece)
-                self.targets = [other for other in self.targets if other is not piece]
-        self._alone = []
 
     def _alive(self, target: Target, view: View) -> bool:
         (x, y), (height, width), margin = target.motion.position, view.shape, target.size
@@ -184,7 +169,6 @@ class Follower:
                 return
             target.whole = RECHECK
         target.see(blob, view)
-        self._alone.append((target, blob.mask))
         self.kinds.learn(target)
         self._found(view, target, blob.mask, blob.score, blob.looks)
 
@@ -216,12 +200,13 @@ class Follower:
 
     def _see_merged(self, targets: list[Target], blob: Blob, view: View, doubtful: set[int]) -> None:
         """Find each of several targets inside the blob that they share; `doubtful` ones may not be there at all."""
-        fragments = [target for target in targets if is_piece(target, targets)]
+        largest = max(targets, key=lambda target: target.area)
+        fragments = [target for target in targets if target is not largest and is_piece(target, targets)]
         if fragments:
             self.targets = [target for target in self.targets if not any(target is other for other in fragments)]
             targets = [target for target in targets if not any(target is other for other in fragments)]
             for piece in fragments:
-                max(targets, key=lambda target: target.area).absorb(piece)
+                largest.absorb(piece)
             if len(targets) == 1:
                 self._see_alone(targets[0], blob, view)
                 return

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from labeling.geometry import centre_of_mass
 from labeling.masks import Mask, intersection
 from labeling.trackers.kalman import PointFilter
 from labeling.trackers.template import Template
@@ -20,7 +19,7 @@ RIGID_MEMORY = 0.2
 RIGID = 0.85  # share of a shape that stays from sighting to sighting, from which on it is not expected to grow
 FADING = 0.998  # a frame, of the memory of how large it was
 MENDED = 5  # frames in one piece after which it is whole again
-DRIFT, DRIFT_MEMORY = 0.02, 0.1  # sizes a frame by which pieces drift apart that are not of one object
+DRIFT, DRIFT_MEMORY = 0.013, 0.1  # sizes a frame by which pieces drift apart that are not of one object
 SHRUNK, SLACK, STRETCH = 0.9, 1.1, 1.2  # of its former area, area and extent: part of it is hidden; the rest fits in
 JUMP = 0.1  # of the frame's longer side: farthest that a lost object may turn up beyond what its motion foretold
 LEAVING = 0.93  # share of its area below which something at the border is cut off by it
@@ -141,15 +140,6 @@ class Target:
         size = max(ax2, bx2) - min(ax1, bx1), max(ay2, by2) - min(ay1, by1)
         fits = size[0] <= STRETCH * self.extent[0] and size[1] <= STRETCH * self.extent[1]
         return fits and own.area < SHRUNK * self.fullest and own.area + piece.area < SLACK * self.fullest
-
-    def comprise(self, whole: Mask, view: View) -> None:
-        """Take in a piece: from now on its shape is `whole`."""
-        centre = centre_of_mass(whole).astype(np.float64)
-        self.template = Template.remember(whole, centre, view.image)
-        self.motion.position = centre
-        self.area = whole.area
-        self.motion.size = self.size
-        self.composite = True
 
     def absorb(self, piece: Target) -> None:
         """Take over the identity of a target that turned out to be part of this one, if it is the older."""

@@ -26,7 +26,7 @@ class Blob:
     area: float
     looks: np.ndarray  # (D,)
     pieces: int = 1
-    offset: np.ndarray | None = None  # (2,) from one piece to the other, if it is of two
+    offset: np.ndarray | None = None  # (2,) from its first piece to its second
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def joined(first: Blob, second: Blob, image: np.ndarray, embedder: Embedder) -> 
     """Two pieces as one blob."""
     pieces = first.pieces + second.pieces
     whole = blob_of(union(first.mask, second.mask), max(first.score, second.score), image, embedder, pieces)
-    return replace(whole, offset=second.centre - first.centre) if pieces == 2 else whole
+    return replace(whole, offset=second.centre - first.centre if first.offset is None else first.offset)
 
 
 def union(first: Mask, second: Mask) -> Mask:
