@@ -49,7 +49,7 @@ def combine(seen: Observations, instance: np.ndarray, config: FilterConfig) -> n
     """Give tracks whose masks overlap often one instance number: (N,) in, (N,) out, over `seen.tracks`."""
     tracks = seen.tracks
     place = {int(track): index for index, track in enumerate(tracks)}
-    length = {int(track): int((seen.columns["track"] == track).sum()) for track in tracks}
+    length = {int(track): len(seen.rows(int(track))) for track in tracks}
     merged = instance.copy()
     for (first, second), overlap in seen.overlaps.items():
         often = overlap.frames >= config.together * min(length[first], length[second])
@@ -67,14 +67,14 @@ def judge(
     frames = len(seen.time)
     verdicts = []
     for number in np.unique(instance):
-        members = tracks[instance == number]
-        rows = np.flatnonzero(np.isin(columns["track"], members))
+        members = tuple(int(track) for track in tracks[instance == number])
+        rows = seen.rows(*members)
         prominence = _prominence(columns, rows, frames, size)
         reason, detail = _reason(columns, rows, frames, size, keep_static, config)
         if not reason and prominence < config.min_prominence:
             reason, detail = "faint", f"prominence {prominence:.3f} is below {config.min_prominence:g}"
         life = len(np.unique(columns["frame"][rows]))
-        verdicts.append(Verdict(int(number), tuple(int(m) for m in members), prominence, life, reason, detail))
+        verdicts.append(Verdict(int(number), members, prominence, life, reason, detail))
     return sorted(verdicts, key=lambda verdict: (-verdict.prominence, verdict.instance))
 
 

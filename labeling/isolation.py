@@ -23,7 +23,7 @@ from labeling.pipeline import Progress
 from labeling.video import VideoError
 
 PATIENCE = 300.0  # seconds without any sign of progress after which a video is given up
-SINGLE_THREADED = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+SINGLE_THREADED = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 class Worker:
@@ -39,7 +39,7 @@ class Worker:
         """Start the process if there is none, so that it can import while the parent goes on."""
         if self._process is not None and self._process.poll() is None:
             return self._process
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         root = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
         process = subprocess.Popen(
@@ -110,7 +110,8 @@ class Worker:
 
     def _last_words(self) -> str:
         """Why the process died, from its exit code and the end of what it printed."""
-        assert self._process is not None and self._errors is not None
+        assert self._process is not None
+        assert self._errors is not None
         code = self._process.wait()
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()

@@ -28,16 +28,18 @@ RUNS = 1 << 18  # run lengths in a chunk
 def track_categories(seen: Observations, category_of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """The category of each track, (N,) int32 over `seen.tracks`: that of its mean embedding."""
     category = np.full(len(seen.tracks), UNASSIGNED, np.int32)
-    known = [index for index, track in enumerate(seen.tracks) if (seen.embedding_track == track).any()]
-    if known:
-        means = np.stack([mean_embedding(seen, int(seen.tracks[index])) for index in known])
-        category[known] = category_of(means)
+    means = {
+        index: mean for index, track in enumerate(seen.tracks) if (mean := mean_embedding(seen, int(track))) is not None
+    }
+    if means:
+        category[list(means)] = category_of(np.stack(list(means.values())))
     return category
 
 
-def mean_embedding(seen: Observations, track: int) -> np.ndarray:
-    """The mean of a track's sampled embeddings, (D,), unit length."""
-    return unit(seen.embedding[seen.embedding_track == track].mean(0, keepdims=True))[0]
+def mean_embedding(seen: Observations, track: int) -> np.ndarray | None:
+    """The mean of a track's sampled embeddings, (D,), unit length; None if it was never seen clearly."""
+    looks = seen.looks(track)
+    return unit(looks.mean(0, keepdims=True))[0] if len(looks) else None
 
 
 def majority(seen: Observations, members: Sequence[int], category: dict[int, int]) -> int:

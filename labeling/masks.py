@@ -71,12 +71,11 @@ def encode_runs(mask: Mask, height: int, width: int) -> np.ndarray:
 
     Only the crop is looked at. A faint object keeps its strongest pixels rather than none.
     """
-    x1, y1, x2, y2 = mask.bounds
-    crop = mask.coverage[max(0, -y1) : max(0, height - y1), max(0, -x1) : max(0, width - x1)]
-    left, top = max(x1, 0), max(y1, 0)
+    crop = mask.coverage[max(0, -mask.y) : max(0, height - mask.y), max(0, -mask.x) : max(0, width - mask.x)]
+    left, top = max(mask.x, 0), max(mask.y, 0)
     level = min(128, max(1, int(crop.max(initial=0))))
     columns = np.zeros((crop.shape[1], crop.shape[0] + 2), np.int8)
-    columns[:, 1:-1] = crop.T >= level
+    columns[:, 1:-1] = np.transpose(crop >= level)
     steps = np.diff(columns, axis=1)
     column, row = np.nonzero(steps == 1)
     starts = (left + column) * height + top + row

@@ -8,6 +8,7 @@ categories, re-acquisition and filters need: those can be redone without decodin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -166,11 +167,23 @@ class Observations:
             np.concatenate([[0], np.cumsum(columns["runs"])]), array_at(group, "counts"),
         )  # fmt: skip
 
-    @property
+    @cached_property
     def tracks(self) -> np.ndarray:
         """The track numbers, sorted."""
         return np.unique(self.columns["track"])
 
-    def rows(self, track: int) -> np.ndarray:
-        """The rows of one track, in frame order."""
-        return np.flatnonzero(self.columns["track"] == track)
+    def rows(self, *tracks: int) -> np.ndarray:
+        """The rows of one or more tracks, in frame order."""
+        found = [self._rows[track] for track in tracks]
+        return found[0] if len(found) == 1 else np.sort(np.concatenate(found))
+
+    def looks(self, track: int) -> np.ndarray:
+        """The sampled embeddings of one track, (n, D)."""
+        begin, end = np.searchsorted(self.embedding_track, [track, track + 1])
+        return self.embedding[begin:end]
+
+    @cached_property
+    def _rows(self) -> dict[int, np.ndarray]:
+        order = np.argsort(self.columns["track"], kind="stable")
+        places = np.searchsorted(self.columns["track"][order], self.tracks)
+        return dict(zip(self.tracks.tolist(), np.split(order, places[1:]), strict=True))

@@ -266,7 +266,7 @@ def _tracklets(seen: Observations, category: np.ndarray, size: tuple[int, int]) 
             frames=seen.columns["frame"][rows],
             boxes=seen.columns["box"][rows],
             category=int(kind),
-            embedding=mean_embedding(seen, int(track)) if (seen.embedding_track == track).any() else None,
+            embedding=mean_embedding(seen, int(track)),
             size=size,
         )
         for track, kind in zip(seen.tracks, category, strict=True)
