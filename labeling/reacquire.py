@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import BaseModel, Field
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 ENDS = 6  # sightings at each end from which place and velocity are taken
 BORDER = 0.03  # of the frame's longer side: a box this near to the border is leaving or entering
@@ -97,10 +99,38 @@ def _together(tracklets: Sequence[Tracklet]) -> np.ndarray:
     return (first[:, None] <= last[None]) & (first[None] <= last[:, None])
 
 
+def _all_links(tracklets: Sequence[Tracklet], config: ReacquireConfig) -> list[tuple[int, int]]:
+    """Pairs (earlier, later) that are one instance.
+
+    Only tracklets that begin within the longest gap are compared, and groups that have no pair in common are assigned
+    one by one, so a long video takes as much longer as it has more tracklets.
+    """
+    order = sorted(range(len(tracklets)), key=lambda k: tracklets[k].first)
+    starts = np.array([tracklets[k].first for k in order])
+    costs: dict[tuple[int, int], float] = {}
+    for i, earlier in enumerate(tracklets):
+        begin, end = np.searchsorted(starts, [earlier.last + 1, earlier.last + config.longest_gap + 1])
+        for j in order[begin:end]:
+            if (cost := _cost(earlier, tracklets[j], config)) < 1:
+                costs[i, j] = cost
+    if not costs:
+        return []
+    rows, columns = np.array(list(costs)).T
+    count = len(tracklets)
+    graph = coo_array((np.ones(len(rows)), (rows, columns + count)), shape=(2 * count, 2 * count))
+    group = connected_components(graph, directed=False)[1]
+    links = []
+    for number in np.unique(group[rows]):
+        mine = group[rows] == number
+        (earlier_ones, i), (later_ones, j) = (np.unique(ends[mine], return_inverse=True) for ends in (rows, columns))
+        block = np.full((len(earlier_ones), len(later_ones)), NEVER)
+        block[i, j] = [costs[pair] for pair in zip(rows[mine].tolist(), columns[mine].tolist(), strict=True)]
+        links += [(int(earlier_ones[a]), int(later_ones[b])) for a, b in _links(block, config.margin)]
+    return links
+
+
 def _links(cost: np.ndarray, together: np.ndarray, margin: float) -> list[tuple[int, int]]:
     """Pairs (earlier, later) of the cheapest assignment in which not linking costs 1, ambiguous ones left out."""
-    if not cost.size or cost.min() >= 1:
-        return []
     rows, columns = linear_sum_assignment(np.minimum(cost, 1.0))
     links = []
     for i, j in zip(rows.tolist(), columns.tolist(), strict=True):

@@ -32,6 +32,8 @@ class FrameProposals:
 
 
 class Proposer(Protocol):
-    """A backend that proposes objects; `propose` yields frames in order."""
+    """A backend that proposes objects."""
 
-    def propose(self, video: Video, scan: Scan) -> Iterator[FrameProposals]: ...
+    def propose(self, video: Video, scan: Scan) -> Iterator[FrameProposals]:
+        """Yield the frames of a video in order, each with its proposals; `scan` runs one shot ahead."""
+        ...
