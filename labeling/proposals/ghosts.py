@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
+from scipy.ndimage import uniform_filter
 
 from labeling.proposals.stacks import largest_difference
 
@@ -20,6 +21,10 @@ NEIGHBOURS = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
 SEEN_OFTEN = 0.4  # how much contrast e times as many sightings outweigh
 SEEN_OFTEN_LASTING = 0.25  # the same for what was there first or last: an object came or went, so counts say little
 WHILE = 0.08  # share of the samples that it must have been there for
+MOVING_COLOUR = 0.7  # contrast that a colour is worth which is seen on moving things only
+BINS = 16  # a channel of the histogram of colours
+PASSED = 200  # pixels of moving things needed to know their colours
+RARE = 1e-5  # share of a histogram that says nothing yet
 LARGE = 0.05  # share of the picture from which on a region is background whatever surrounds it
 EDGE_LEVELS, EDGE_NOISE = 12.0, 4.0  # a step that separates two regions
 SUSPICIOUS = 0.2  # share of a region's rim that once showed the region's own colour: it may be part of what moved
@@ -39,6 +44,8 @@ def behind_objects(
     weight = np.where(lasting, SEEN_OFTEN_LASTING, SEEN_OFTEN)
     with np.errstate(divide="ignore"):
         prior = -weight * np.log(counts / len(chosen))
+
+    prior += MOVING_COLOUR * _moving_colours(chosen, picture, certain, alike, colours)
 
     number = np.full((height + 2, width + 2), -1)
     number[rows + 1, columns + 1] = np.arange(len(rows))
@@ -87,6 +94,31 @@ def behind_objects(
     if not hidden.any():
         return grown
     return cv2.inpaint(grown, cv2.dilate(hidden[islands].astype(np.uint8), RIM) & certain, 3, cv2.INPAINT_TELEA)
+
+
+def _moving_colours(
+    pictures: np.ndarray, picture: np.ndarray, certain: np.ndarray, alike: np.ndarray, colours: np.ndarray
+) -> np.ndarray:
+    """How typical each of `colours` (M, S, 3) is of things that pass over certain background, 0 to 1, (M, S)."""
+    passing = np.zeros(BINS**3)
+    for image in pictures:
+        passes = certain & (largest_difference(image, picture) > alike)
+        passing += np.bincount(_bins(image[passes]), minlength=BINS**3)
+    if passing.sum() < PASSED:
+        return np.zeros(colours.shape[:2], np.float32)
+    scenery = np.bincount(_bins(picture[certain]), minlength=BINS**3).astype(float)
+    passing, scenery = (
+        uniform_filter((counts / counts.sum()).reshape(BINS, BINS, BINS), 3, mode="constant").ravel()
+        for counts in (passing, scenery)
+    )
+    return ((passing + RARE) / (passing + scenery + 2 * RARE))[_bins(colours.astype(np.uint8))].astype(np.float32)
+
+
+def _bins(colours: np.ndarray) -> np.ndarray:
+    """The bin of each colour (..., 3) uint8 in a coarse histogram."""
+    step = 256 // BINS
+    red, green, blue = (colours[..., channel].astype(np.intp) // step for channel in range(3))
+    return (red * BINS + green) * BINS + blue
 
 
 def _islands(picture: np.ndarray, certain: np.ndarray, usual: float) -> tuple[np.ndarray, int]:

@@ -1,5 +1,6 @@
 """The background is the scene without its objects, even where they stood for most of the shot."""
 
+import cv2
 import numpy as np
 import pytest
 
@@ -44,6 +45,18 @@ def test_a_thing_that_stands_until_it_leaves_is_not_in_the_background(leaves: in
 def test_a_thing_that_only_budges_is_not_in_the_background() -> None:
     places = [(20 + k // 2, 30) for k in range(24)]  # its middle is covered on all pictures
     assert worst(background_of(shot(places)).picture) < 8
+
+
+def test_on_rough_ground_the_colour_that_is_seen_moving_is_the_object() -> None:
+    rng = np.random.default_rng(1)
+    ground = cv2.GaussianBlur(rng.normal(0, 1, (80, 100, 3)), (0, 0), 2)
+    ground = np.clip(130 + 200 * ground, 0, 255).astype(np.uint8)
+    places = [(10, 30)] * 14 + [(10 + 7 * k, 30) for k in range(1, 11)]
+    pictures = np.stack([ground] * len(places))
+    for picture, (x, y) in zip(pictures, places, strict=True):
+        picture[y : y + 16, x : x + 16] = THING
+    apart = np.abs(background_of(pictures).picture.astype(int) - ground).max(2)
+    assert (apart > 20).mean() < 0.005
 
 
 def test_what_never_moves_is_background() -> None:
