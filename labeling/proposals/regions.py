@@ -20,7 +20,6 @@ GAP = 0.3  # things with a gap between them of less than this share of what both
 PART_LIKE = 0.6  # ... if it is so on this share of the frames that show both ...
 PART_SEEN = 0.25  # ... and those are this share of the frames that show the smaller one ...
 ALIKE = 0.5  # ... and their own motion differs by less than this share
-NEARBY = 8  # frames around the smaller one's life in which the larger one's motion counts
 MOST_PIECES = 8  # pieces of one frame that are looked at
 PATIENCE = 4  # frames that a thing may vanish
 EDGE_SHARPNESS = 0.8  # coverage for a unit of log odds: an edge is a pixel or two wide
@@ -44,6 +43,7 @@ class Thing:
     last: int
     sightings: dict[int, Sighting] = field(default_factory=dict)  # by frame
     mass: float = 0.0  # area summed over frames, the rim of the picture aside
+    swallowed: list[tuple[int, Thing]] = field(default_factory=list)  # frames on which others became one with it
 
 
 @dataclass(slots=True)
@@ -154,6 +154,7 @@ def _follow(things: list[Thing], pieces: list[Piece], step: Step, t: int) -> Non
     for thing in active:
         thing.where = cv2.threshold(pull(thing.where, step.backward), 127, 255, cv2.THRESH_BINARY)[1]
         before.append((thing.where, max(1, cv2.countNonZero(thing.where))))
+    reached: list[tuple[Thing, Thing]] = []  # the thing a piece went to, and each that it lies on
     for piece in pieces:
         overlaps = [
             cv2.countNonZero(cv2.bitwise_and(piece.where, where)) / min(piece.pixels, pixels)
@@ -165,14 +166,21 @@ def _follow(things: list[Thing], pieces: list[Piece], step: Step, t: int) -> Non
             things.append(owner)
         else:
             owner = active[best]
+            reached += [(owner, other) for other, share in zip(active, overlaps, strict=True) if share >= FOLLOWED]
         sighting = owner.sightings.setdefault(t, Sighting([], (0, 0, 0, 0), np.zeros(2), 0))
         owner.where = cv2.bitwise_or(owner.where, piece.where) if sighting.labels else piece.where
         owner.last = t
         sighting.labels.append(piece.label)
+    for owner, other in reached:
+        if other is not owner and other.last == t - 1:
+            owner.swallowed.append((t, other))
 
 
 def _join_parts(things: list[Thing]) -> list[Thing]:
-    """Make things that stay close and move alike one: a body seen on both sides of a pole, a rider and a horse."""
+    """Make things one that stay close and move alike, or that became one for longer than they were seen apart.
+
+    A body seen on both sides of a pole, a rider and a horse.
+    """
     things = sorted(things, key=lambda thing: -thing.mass)
     whole: list[Thing] = []
     for thing in things:
@@ -196,20 +204,36 @@ def _join_parts(things: list[Thing]) -> list[Thing]:
 
 def _part_of(part: Thing, whole: Thing) -> bool:
     """Is a thing close to a larger one on most of the frames that show both, and does it move alike?"""
+    if _became_one(part, whole) or _became_one(whole, part):
+        return True
     together = [(part.sightings[t], whole.sightings[t]) for t in part.sightings if t in whole.sightings]
     if len(together) < max(1, PART_SEEN * len(part.sightings)):
         return False
-    near = 0
+    near = alike = 0
     for small, large in together:
         first, second = np.reshape(small.box, (2, 2)), np.reshape(large.box, (2, 2))
         gap = np.maximum(first[0] - second[1], second[0] - first[1])
         extent = np.maximum(first[1], second[1]) - np.minimum(first[0], second[0])
         near += bool((gap <= GAP * extent).all())
+        alike += _alike(small.drift, large.drift)
     if near < PART_LIKE * len(together):
         return False
-    begin, end = min(part.sightings) - NEARBY, max(part.sightings) + NEARBY
-    first, second = _drift(part, begin, end), _drift(whole, begin, end)
+    life = min(part.sightings), max(part.sightings)
+    return alike >= PART_LIKE * len(together) or _alike(_drift(part, *life), _drift(whole, *life))
+
+
+def _alike(first: np.ndarray, second: np.ndarray) -> bool:
     return bool(np.linalg.norm(first - second) <= ALIKE * max(np.linalg.norm(first), np.linalg.norm(second)))
+
+
+def _became_one(part: Thing, whole: Thing) -> bool:
+    """Was a thing swallowed by another for good, and for longer than both were seen apart?"""
+    for t, other in whole.swallowed:
+        if other is part and part.last < t:
+            apart = sum(frame in whole.sightings for frame in part.sightings)
+            if sum(frame >= t for frame in whole.sightings) >= apart:
+                return True
+    return False
 
 
 def _drift(thing: Thing, begin: int, end: int) -> np.ndarray:
