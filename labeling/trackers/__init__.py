@@ -26,8 +26,6 @@ class Observation:
 
 
 class Tracker(Protocol):
-    """A backend that gives proposals an identity."""
+    """A backend that gives proposals an identity; `track` yields observations in frame order."""
 
-    def track(self, frames: Iterable[FrameProposals], embedder: Embedder) -> Iterator[Observation]:
-        """Yield what is seen of each object, in frame order."""
-        ...
+    def track(self, frames: Iterable[FrameProposals], embedder: Embedder) -> Iterator[Observation]: ...

@@ -17,12 +17,13 @@ from labeling.trackers.targets import RIGID, Target
 from labeling.trackers.template import Template
 
 LEARNED = 5  # sightings after which a shape is worth remembering
+SAME_COLOUR = 15.0  # Lab units within which a part has its kind's colour
 MOST_KINDS = 6
 MOST_PARTS = 8
 SAME_AREA, SAME_LOOKS = 0.25, 0.1  # differences below which two objects are of one kind
 WORTH = 0.3  # share of its own area that a part must explain anew
 UNEXPLAINED = 0.08  # share of a blob, beyond the rims of its parts, that may be left unexplained
-MISFIT = 0.15  # the same with the rims: where outlines do not fit
+MISFIT = 0.1  # the same with the rims: where outlines do not fit
 INSIDE_HEAP = 0.85  # share of each part that must lie inside the blob
 REST = 0.4  # of a known thing's area: what is left over may be an unknown thing of another colour
 LIKE_SIZE = 1.5  # times the area of the known ones that such a thing may have: a heap is of things of a size
@@ -120,7 +121,7 @@ def _gather(component: Mask, kinds: list[Kind], image: np.ndarray) -> list[tuple
     known = np.zeros_like(target)
     known[max(0, -window[1]) : height - window[1], max(0, -window[0]) : width - window[0]] = 1
     lab = cv2.cvtColor(np.ascontiguousarray(image[y1:y2, x1:x2]), cv2.COLOR_RGB2LAB).astype(np.float32)
-    fits = [np.pad(colour_fit(lab, kind.colour), margin, constant_values=1) for kind in kinds]
+    fits = [np.pad(colour_fit(lab, kind.colour, SAME_COLOUR), margin, constant_values=1) for kind in kinds]
     fits = [np.where(target < 0.5, 1, fit).astype(np.float32) for fit in fits]
     # A part's outline lies on the blob's outline: without this weight any place inside would be as good.
     weight = known * (1 + 2 * (target - cv2.erode(target, np.ones((3, 3), np.uint8))))

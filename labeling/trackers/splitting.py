@@ -180,10 +180,10 @@ def _affinity(lab: np.ndarray, colours: list[np.ndarray], target: np.ndarray) ->
     return [np.where(outside, np.float32(1), fit / best) for fit in fits]
 
 
-def colour_fit(lab: np.ndarray, colour: np.ndarray) -> np.ndarray:
-    """How near Lab pixels (h, w, 3) float32 are to a colour, 0 to 1."""
+def colour_fit(lab: np.ndarray, colour: np.ndarray, spread: float = COLOUR_SPREAD) -> np.ndarray:
+    """How near Lab pixels (h, w, 3) float32 are to a colour, 0 to 1; `spread` is a deviation in Lab units."""
     away = lab - colour.astype(np.float32)
-    return np.exp(np.einsum("ijk,ijk->ij", away, away) / (-2 * COLOUR_SPREAD**2))
+    return np.exp(np.einsum("ijk,ijk->ij", away, away) / (-2 * spread**2))
 
 
 def _explained(drawn: list[np.ndarray], affinity: list[np.ndarray], without: int = -1) -> np.ndarray:

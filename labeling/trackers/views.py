@@ -15,6 +15,8 @@ from labeling.geometry import centre_of_mass
 from labeling.masks import Mask
 from labeling.proposals import FrameProposals
 
+WHOLE_PICTURE = 0.7  # share of the frame from which on a proposal is a change of light or of the scene, not an object
+
 
 @dataclass(frozen=True)
 class Blob:
@@ -49,10 +51,12 @@ def views(frames: Iterable[FrameProposals], embedder: Embedder) -> Iterator[View
     """Look at the frames one after another."""
     for proposals in frames:
         image = proposals.frame.image
-        looks = embedder.embed(image, [p.mask for p in proposals.proposals])
+        most = WHOLE_PICTURE * image.shape[0] * image.shape[1]
+        kept = [(p, area) for p in proposals.proposals if (area := p.mask.area) < most]
+        looks = embedder.embed(image, [p.mask for p, _ in kept])
         blobs = [
-            Blob(p.mask, p.score, centre_of_mass(p.mask).astype(np.float64), p.mask.area, look)
-            for p, look in zip(proposals.proposals, looks, strict=True)
+            Blob(p.mask, p.score, centre_of_mass(p.mask).astype(np.float64), area, look)
+            for (p, area), look in zip(kept, looks, strict=True)
         ]
         yield View(proposals.frame.index, image, blobs, proposals.camera, proposals.cut)
 
