@@ -8,9 +8,11 @@ import pytest
 
 from labeling import geometry
 from labeling.embeddings.appearance import AppearanceEmbedder
+from labeling.masks import Mask
+from labeling.proposals import Proposal
 from labeling.trackers import Observation
 from labeling.trackers.association import AssociationTracker
-from tests.labeling.moving_discs import BLUE, RED, WHITE, Path, line, scene
+from tests.labeling.moving_discs import BLUE, RED, WHITE, Path, line, pieces, scene
 
 
 def tracked(discs, frames: int, shape=(96, 128), change=lambda frame: frame) -> dict[int, dict[int, Observation]]:
@@ -145,3 +147,44 @@ def test_the_same_frames_give_the_same_observations():
     for number, track in first.items():
         for frame, seen in track.items():
             np.testing.assert_array_equal(seen.mask.coverage, second[number][frame].mask.coverage)
+
+
+def test_an_object_behind_a_pole_comes_out_as_the_same_track():
+    path = line((25, 48), (1.5, 0))
+
+    def hide(frame):
+        covered = np.zeros((96, 128), np.float32)
+        for proposal in frame.proposals:
+            covered = np.maximum(covered, proposal.mask.placed(96, 128) / 255)
+        covered[:, 62:68] = 0
+        return replace(frame, proposals=pieces(covered))
+
+    tracks = tracked([(path, RED, 14)], 50, change=hide)
+    assert len(tracks) == 1
+    box = geometry.box(tracks[0][26].mask)
+    np.testing.assert_allclose(box, [*np.subtract(path(26), 14), *np.add(path(26), 14)], atol=1.5)
+
+
+def test_a_flash_over_the_whole_picture_is_no_object():
+    path = line((20, 48), (2, 0))
+    everything = Proposal(Mask(0, 0, np.full((96, 128), 255, np.uint8)), 1.0)
+
+    def flash(frame):
+        return replace(frame, proposals=[everything]) if 20 <= frame.frame.index < 24 else frame
+
+    tracks = tracked([(path, RED, 6)], 45, change=flash)
+    assert len(tracks) == 1
+    assert_follows(tracks, path, list(range(45)), 1.0)
+
+
+def test_a_heap_of_two_colours_is_told_apart_from_the_first_frame():
+    red, white, other = line((40, 40), (0.8, 0.5)), line((48, 42), (0.3, -0.6)), line((100, 70), (-0.5, 0))
+    tracks = tracked([(white, WHITE, 6), (red, RED, 6), (other, WHITE, 6)], 45)
+    numbers = {assert_follows(tracks, path, list(range(45)), 2.0) for path in (red, white, other)}
+    assert len(numbers) == 3
+    assert len(tracks) == 3
+
+
+def test_no_proposals_give_no_observations():
+    assert tracked([], 5) == {}
+    assert list(AssociationTracker().track([], AppearanceEmbedder())) == []
