@@ -25,6 +25,9 @@ MOVING_COLOUR = 0.7  # contrast that a colour is worth which is seen on moving t
 BINS = 16  # a channel of the histogram of colours
 PASSED = 200  # pixels of moving things needed to know their colours
 RARE = 1e-5  # share of a histogram that says nothing yet
+CONVINCING = 0.7  # share of the samples that show a colour of which there is no doubt in hindsight
+SPECK = 0.03  # size of a speck against the picture
+PLAIN = 0.1  # share of a picture that may be structure of that size, or the ground is not plain
 LARGE = 0.05  # share of the picture from which on a region is background whatever surrounds it
 EDGE_LEVELS, EDGE_NOISE = 12.0, 4.0  # a step that separates two regions
 SUSPICIOUS = 0.2  # share of a region's rim that once showed the region's own colour: it may be part of what moved
@@ -64,6 +67,7 @@ def behind_objects(
     known[1:-1, 1:-1] = certain & (doubted == 0)
     lowest = np.full((2, *prior.shape), np.inf, np.float32)  # contrast to the two neighbours each colour fits best
     is_open = np.ones(len(rows), bool)
+    doubtful = np.zeros(certain.shape, bool)
     y, x = np.nonzero(known & cv2.dilate((number >= 0).astype(np.uint8), np.ones((3, 3), np.uint8)))
     while len(y):
         for dy, dx in NEIGHBOURS:
@@ -87,13 +91,28 @@ def behind_objects(
         result[y, x] = colours[front, best]
         known[y, x] = 1
         is_open[front] = False
+        doubtful[y - 1, x - 1] = counts[front, best] < CONVINCING * len(chosen)
     grown = np.clip(np.round(result[1:-1, 1:-1]), 0, 255).astype(np.uint8)
+    grown = _without_specks(grown, doubtful, usual)
     apart = _largest_channel(np.abs(grown[rows, columns] - own)) > np.maximum(tolerance, EDGE_LEVELS)
     contrasts = np.bincount(meets[showed & apart], minlength=count)
     hidden = suspicious & (contrasts >= STANDS_OUT * np.bincount(meets[showed], minlength=count))
     if not hidden.any():
         return grown
     return cv2.inpaint(grown, cv2.dilate(hidden[islands].astype(np.uint8), RIM) & certain, 3, cv2.INPAINT_TELEA)
+
+
+def _without_specks(picture: np.ndarray, doubtful: np.ndarray, usual: float) -> np.ndarray:
+    """A picture (H, W, 3) uint8 whose doubtful pixels are replaced where they make up specks on plain ground."""
+    window = 2 * round(SPECK * max(doubtful.shape)) + 1
+    plain = cv2.medianBlur(picture, window)
+    differs = largest_difference(picture, plain) > EDGE_LEVELS + EDGE_NOISE * usual
+    if differs.mean() > PLAIN:
+        return picture
+    count, labels = cv2.connectedComponents(differs.astype(np.uint8), connectivity=8)
+    trusted = np.bincount(labels[~doubtful], minlength=count) > 0
+    trusted[0] = True
+    return np.where(trusted[labels][:, :, None], picture, plain)
 
 
 def _moving_colours(
