@@ -19,6 +19,7 @@ from labeling.video import Frame, Video
 
 SMALL_SIDE = 320  # longest side of the grey copy on which cuts and camera motion are measured
 SAMPLE_BYTES = 100_000_000  # memory that one shot's sample may take
+COLOURS = 5  # levels of red, green and blue in which colours are counted: few, for tiny pictures have few pixels
 LOOK_AHEAD = 2  # frames seen behind a candidate cut: a flash is over by then, a new scene is not
 SEEMS_STILL = 0.45  # share of textured cells unmoved since the last frame: no need to look for camera motion
 APART = 10  # frames between pictures compared for a shot's stillness: by then a slow camera has moved as well
@@ -62,7 +63,7 @@ class _Step:
 
     frame: Frame
     grey: np.ndarray  # (h, w) uint8, the small copy
-    colours: np.ndarray  # (512,) float32, share of each colour
+    colours: np.ndarray  # (COLOURS ** 3,) float32, share of each colour
     camera: np.ndarray  # (3, 3) in working pixels
     followed: float | None  # share of corners found again; None if there are too few to tell
 
@@ -170,7 +171,7 @@ def _steps(video: Video) -> Iterator[_Step]:
     for frame in video.frames():
         small = cv2.resize(frame.image, size, interpolation=cv2.INTER_AREA)
         grey = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY)
-        colours = cv2.calcHist([small[::2, ::2]], [0, 1, 2], None, [8, 8, 8], [0, 256] * 3).ravel()
+        colours = cv2.calcHist([small], [0, 1, 2], None, [COLOURS] * 3, [0, 256] * 3).ravel()
         camera = np.eye(3)
         followed: float | None = 1.0
         if before is not None and share_unmoved(before, grey)[0] < SEEMS_STILL:

@@ -96,7 +96,7 @@ class FlowMaps:
         w, h = self.size
         place = points / [w / 2, h / 2] - 1
         terms = np.concatenate([place, np.ones((len(place), 1))], 1)
-        prior = trust * (0.3 + 0.7 * np.abs(place).max(1) ** 2)
+        prior = (trust + 1e-3) * (0.3 + 0.7 * np.abs(place).max(1) ** 2)
         length = np.hypot(own[:, 0], own[:, 1])
         noise = max(0.02, _weighted_median(length, trust))
         solution = np.zeros((3, 2))
