@@ -19,6 +19,7 @@ WORKING_SIZE = 96  # pixels: larger blobs are split at a smaller scale; a part's
 SWEEPS = 3  # rounds in which each part is shifted while the others rest
 COVERAGE_NOISE = 0.1  # variance of a component's coverage that the shapes need not explain
 CRUMB = 0.1  # share of the largest piece below which a piece of a flexible object is a leftover of its neighbours
+MOTLEY = 0.1  # how well any colour fits a flexible object
 TAIL = 3.0  # degrees of freedom, so to say, of where an object may be around its expected place
 COLOUR_SPREAD = 30.0  # Lab units within which colours count as the same
 
@@ -93,7 +94,7 @@ def split(component: Mask, parts: Sequence[Part], image: np.ndarray) -> tuple[li
     scale = np.array(size) / (x2 - x1, y2 - y1)
     target, known, lab = _scene(component, image, (x1, y1, x2, y2), size)
     templates = [part.template.shrunk(factor) if factor < 1 else part.template for part in parts]
-    affinity = _affinity(lab, [part.template.colour for part in parts], target)
+    affinity = _affinity(lab, parts, target)
     expected = [(part.expected - (x1, y1)) * scale for part in parts]
     deviations = [max(part.deviation * factor, 0.3) for part in parts]
     window = (0, 0, *size)
@@ -172,12 +173,18 @@ def _scene(
     return target, known, cv2.cvtColor(colours, cv2.COLOR_RGB2LAB).astype(np.float32)
 
 
-def _affinity(lab: np.ndarray, colours: list[np.ndarray], target: np.ndarray) -> list[np.ndarray]:
+def _affinity(lab: np.ndarray, parts: Sequence[Part], target: np.ndarray) -> list[np.ndarray]:
     """How well each part's colour fits each pixel compared with the best part, 0 to 1; 1 outside the component."""
-    fits = [colour_fit(lab, colour) + 0.02 for colour in colours]
+    fits = [_part_fit(lab, part) + 0.02 for part in parts]
     best = np.maximum.reduce(fits)
     outside = target < 0.3
     return [np.where(outside, np.float32(1), fit / best) for fit in fits]
+
+
+def _part_fit(lab: np.ndarray, part: Part) -> np.ndarray:
+    """How well Lab pixels fit a part's colour; a large flexible object has other colours beside its mean."""
+    fit = colour_fit(lab, part.template.colour)
+    return np.maximum(fit, MOTLEY) if part.flexible else fit
 
 
 def colour_fit(lab: np.ndarray, colour: np.ndarray, spread: float = COLOUR_SPREAD) -> np.ndarray:
