@@ -16,7 +16,6 @@ from labeling.tracks import UNASSIGNED
 
 VERSION = 1
 MARGIN = 1.5  # a new view of a known thing lies a little farther out than those that were seen
-SMALLEST_RADIUS = 0.05  # cosine distance; categories of identical views still take in a slightly different one
 
 
 class VocabularyConfig(BaseModel, frozen=True, extra="forbid"):
@@ -26,7 +25,7 @@ class VocabularyConfig(BaseModel, frozen=True, extra="forbid"):
     components: int = Field(32, ge=2, description="Dimensions kept by the PCA before clustering.")
     min_cluster_size: int = Field(8, ge=2, description="Fewer views than this do not make a category of their own.")
     merge_distance: float = Field(
-        0.25, ge=0, le=2, description="Clusters nearer than this (distance of unit vectors) are one category."
+        0.4, ge=0, le=2, description="Clusters nearer than this (distance of unit vectors) are one category."
     )
 
 
@@ -76,12 +75,13 @@ def discover(embeddings: np.ndarray, config: VocabularyConfig) -> Vocabulary:
         )
     mean, axes = _principal_axes(vectors, config.components)
     labels, note = _cluster((vectors - mean) @ axes.T, config)
+    least = config.merge_distance**2 / 2  # as a cosine distance: what would have been merged belongs
     prototypes, radius, size = [], [], []
     for label in range(labels.max() + 1):
         members = vectors[labels == label]
         prototype = unit(members.mean(0, keepdims=True))[0]
         prototypes.append(prototype)
-        radius.append(max(SMALLEST_RADIUS, MARGIN * float(np.max(1.0 - members @ prototype))))
+        radius.append(max(least, MARGIN * float(np.max(1.0 - members @ prototype))))
         size.append(len(members))
     return Vocabulary(
         np.asarray(prototypes, np.float32), np.asarray(radius, np.float32), np.asarray(size, np.int64), mean, axes, note
