@@ -90,9 +90,17 @@ class Follower:
     def _match(self, blobs: list[Blob], shapes: list[Mask | None], view: View) -> list[list[int]]:
         """For each blob the targets that are in it, at most one so far."""
         owners: list[list[int]] = [[] for _ in blobs]
-        places = [target.place(view) for target in self.targets]
-        known = zip(self.targets, shapes, places, strict=True)
-        cost = np.array([[target.cost(shape, place, blob) for blob in blobs] for target, shape, place in known])
+        cost = np.full((len(self.targets), len(blobs)), NEVER)
+        centres = np.array([blob.centre for blob in blobs]).reshape(-1, 2)
+        bounds = np.array([blob.mask.bounds for blob in blobs]).reshape(-1, 4)
+        for i, (target, shape) in enumerate(zip(self.targets, shapes, strict=True)):
+            place = target.place(view)
+            near = np.hypot(*(centres - place).T) <= target.gate
+            if shape is not None:
+                x1, y1, x2, y2 = shape.bounds
+                near |= (bounds[:, 0] < x2) & (bounds[:, 1] < y2) & (bounds[:, 2] > x1) & (bounds[:, 3] > y1)
+            for j in np.flatnonzero(near):
+                cost[i, j] = target.cost(shape, place, blobs[j])
         for i, j in _assign(cost, self.strictness):
             owners[j].append(i)
         return owners

@@ -65,6 +65,11 @@ class Target:
         return float(np.sqrt(self.area))
 
     @property
+    def gate(self) -> float:
+        """How far from its expected place it may well be, pixels."""
+        return 0.5 * self.size + 3 * self.motion.deviation
+
+    @property
     def confirmed(self) -> bool:
         """Was it seen often enough to be trusted?"""
         return self.sightings >= CONFIRMED
@@ -150,7 +155,7 @@ class Target:
     def cost(self, shape: Mask | None, place: np.ndarray, blob: Blob) -> float:
         """How badly a blob fits, about 0 to 3, where `shape` is expected at `place`; NEVER if it cannot be."""
         distance = float(np.linalg.norm(blob.centre - place))
-        gate = 0.5 * self.size + 3 * self.motion.deviation
+        gate = self.gate
         shared = intersection(shape, blob.mask) if shape is not None else 0.0
         area = shape.area if shape is not None else self.area
         overlap = shared / max(area + blob.area - shared, 1e-6)
