@@ -18,6 +18,7 @@ MIN_CORNERS = 12  # fewer than this say nothing about the camera
 WINDOW = (13, 13)  # small pixels around a corner that are looked for on the other picture
 LEVELS = 3  # halvings of the picture: motion of up to a third of it is followed
 PRECISE = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 10, 0.03)
+CONTRADICTION = 0.15  # share of corners that stay where a moving camera would not leave them
 FOUND_AGAIN = 0.7  # small pixels: a corner followed there and back must end this near to where it began
 
 
@@ -54,8 +55,17 @@ def camera_motion(before: np.ndarray, now: np.ndarray) -> tuple[np.ndarray, floa
     matrix = _fit(source, target)
     if matrix is None:
         return stands, share
-    fits = np.abs(_moved(source, matrix) - target).max(1) < 1.0
-    return (matrix if _widespread(source[fits], before.shape) else stands), share
+    expected = _moved(source, matrix)
+    fits = np.abs(expected - target).max(1) < 1.0
+    stays = (np.abs(target - source).max(1) < 0.3) & (np.abs(expected - source).max(1) > 1.0)
+    moves = stays.mean() < CONTRADICTION and _widespread(source[fits], before.shape)
+    return (matrix if moves else stands), share
+
+
+def mean_motion(matrix: np.ndarray, width: float, height: float) -> float:
+    """Mean distance that the corners and the middle of a picture move under a homography (3, 3)."""
+    points = np.array([[0, 0], [width, 0], [0, height], [width, height], [width / 2, height / 2]])
+    return float(np.linalg.norm(_moved(points, matrix) - points, axis=1).mean())
 
 
 def _follow(before: np.ndarray, now: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from pydantic import BaseModel, Field
 
-from labeling.camera import camera_motion, share_unmoved
+from labeling.camera import camera_motion, mean_motion, share_unmoved
 from labeling.video import Frame, Video
 
 SMALL_SIDE = 320  # longest side of the grey copy on which cuts and camera motion are measured
@@ -24,7 +24,10 @@ LOOK_AHEAD = 2  # frames seen behind a candidate cut: a flash is over by then, a
 SEEMS_STILL = 0.45  # share of textured cells unmoved since the last frame: no need to look for camera motion
 APART = 10  # frames between pictures compared for a shot's stillness: by then a slow camera has moved as well
 STAYS = 0.1  # share of textured cells that stay in their place over that time if the camera stands still
+MOST = 0.5  # share that settles it, however few cells are textured
 MIN_CELLS = 16  # with fewer textured cells the corners decide
+MOVES = 0.5  # pixels from which on a camera motion counts as one
+MOST_PAIRS = 8  # pairs of pictures in which corners are followed to decide
 SOME = 0.2  # share of a shot's moments that the camera may move, or seem to, in a still shot
 FOLLOWED = 0.35  # share of corners found again from which on two frames show the same scene
 FULL_CHANGE = 0.6  # share of changed colours that is a cut even where there are no corners to follow
@@ -121,13 +124,28 @@ def _shot(steps: Iterator[_Step], cut: bool, sample: _Sample) -> Shot:
 
 
 def _stands_still(sample: _Sample, camera: np.ndarray) -> bool:
-    """Does part of the scene stay in its place? Large moving objects leave some of it, a moving camera none."""
+    """Does part of the scene stay in its place, or at least not move as a whole?
+
+    Large moving objects leave some of the scene in its place, a moving camera none. Where objects are all there is to
+    see (balls on an empty floor), nothing may stay, but neither does one camera motion explain it.
+    """
     gap = -(-APART // sample.step)
     pairs = list(zip(sample.greys, sample.greys[gap:], strict=False)) or [(sample.greys[0], sample.greys[-1])]
     unmoved, cells = np.array([share_unmoved(before, now) for before, now in pairs]).T
-    if np.median(cells) >= MIN_CELLS:
-        return float(np.quantile(unmoved, SOME)) >= STAYS
-    return float((camera != np.eye(3)).any((1, 2)).mean()) < SOME
+    usual, at_worst = np.median(unmoved), np.quantile(unmoved, SOME)
+    textured = np.median(cells) >= MIN_CELLS
+    if usual >= MOST or (at_worst >= STAYS and textured):
+        return True
+    assert sample.pictures is not None
+    height, width = sample.pictures.shape[1:3]
+    if np.mean([mean_motion(matrix, width, height) > MOVES for matrix in camera]) >= SOME:
+        return False
+    if not textured:
+        return True
+    height, width = sample.greys[0].shape
+    some = pairs[:: -(-len(pairs) // MOST_PAIRS)]
+    moves = [mean_motion(camera_motion(before, now)[0], width, height) > MOVES for before, now in some]
+    return float(np.mean(moves)) < SOME
 
 
 def _stretches(steps: Iterator[_Step], config: ScanConfig) -> Iterator[tuple[Iterator[_Step], bool]]:
