@@ -77,11 +77,7 @@ def relink(tracklets: Sequence[Tracklet], config: ReacquireConfig | None = None)
     """The instance that each tracklet belongs to, (N,) int64: 0, 1, ... in order of first appearance."""
     config = config or ReacquireConfig()
     count = len(tracklets)
-    cost = np.full((count, count), NEVER)
-    for i, earlier in enumerate(tracklets):
-        for j, later in enumerate(tracklets):
-            cost[i, j] = _cost(earlier, later, config)
-    follows = {j: i for i, j in _links(cost, _together(tracklets), config.margin)}
+    follows = {j: i for i, j in _all_links(tracklets, config)}
     instance = np.full(count, -1, np.int64)
     born = 0
     for index in sorted(range(count), key=lambda k: (tracklets[k].first, k)):
@@ -122,20 +118,26 @@ def _all_links(tracklets: Sequence[Tracklet], config: ReacquireConfig) -> list[t
     links = []
     for number in np.unique(group[rows]):
         mine = group[rows] == number
-        (earlier_ones, i), (later_ones, j) = (np.unique(ends[mine], return_inverse=True) for ends in (rows, columns))
+        earlier_ones, at = np.unique(rows[mine], return_inverse=True)
+        later_ones, to = np.unique(columns[mine], return_inverse=True)
         block = np.full((len(earlier_ones), len(later_ones)), NEVER)
-        block[i, j] = [costs[pair] for pair in zip(rows[mine].tolist(), columns[mine].tolist(), strict=True)]
-        links += [(int(earlier_ones[a]), int(later_ones[b])) for a, b in _links(block, config.margin)]
+        block[at, to] = [costs[pair] for pair in zip(rows[mine].tolist(), columns[mine].tolist(), strict=True)]
+        before, after = (_together([tracklets[k] for k in ends]) for ends in (earlier_ones, later_ones))
+        found = _links(block, before, after, config.margin)
+        links += [(int(earlier_ones[a]), int(later_ones[b])) for a, b in found]
     return links
 
 
-def _links(cost: np.ndarray, together: np.ndarray, margin: float) -> list[tuple[int, int]]:
-    """Pairs (earlier, later) of the cheapest assignment in which not linking costs 1, ambiguous ones left out."""
+def _links(cost: np.ndarray, before: np.ndarray, after: np.ndarray, margin: float) -> list[tuple[int, int]]:
+    """Pairs (earlier, later) of the cheapest assignment in which not linking costs 1, ambiguous ones left out.
+
+    `cost` is (N, M); `before` (N, N) and `after` (M, M) say which of either were in view together and so are rivals.
+    """
     rows, columns = linear_sum_assignment(np.minimum(cost, 1.0))
     links = []
     for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
-        later, earlier = together[j].copy(), together[i].copy()
-        later[j] = earlier[i] = False
+        earlier, later = before[i].copy(), after[j].copy()
+        earlier[i] = later[j] = False
         rivals = np.concatenate([cost[i, later], cost[earlier, j]])
         if cost[i, j] < 1 and (not len(rivals) or cost[i, j] + margin <= rivals.min()):
             links.append((i, j))

@@ -99,7 +99,7 @@ class Follower:
             if shape is not None:
                 x1, y1, x2, y2 = shape.bounds
                 near |= (bounds[:, 0] < x2) & (bounds[:, 1] < y2) & (bounds[:, 2] > x1) & (bounds[:, 3] > y1)
-            for j in np.flatnonzero(near):
+            for j in np.flatnonzero(near).tolist():
                 cost[i, j] = target.cost(shape, place, blobs[j])
         for i, j in _assign(cost, self.strictness):
             owners[j].append(i)
