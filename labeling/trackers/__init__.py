@@ -26,6 +26,8 @@ class Observation:
 
 
 class Tracker(Protocol):
-    """A backend that gives proposals an identity; `track` yields observations in frame order."""
+    """A backend that gives proposals an identity."""
 
-    def track(self, frames: Iterable[FrameProposals], embedder: Embedder) -> Iterator[Observation]: ...
+    def track(self, frames: Iterable[FrameProposals], embedder: Embedder) -> Iterator[Observation]:
+        """Yield what is seen of each object, in frame order."""
+        ...
