@@ -13,7 +13,7 @@ GRID = 8  # the picture is judged in GRID x GRID cells, so that one textured cor
 EDGE = 12  # grey levels across two pixels from which on a pixel shows whether it moved
 SHIFT = 0.25  # pixels: a pixel whose change a smaller shift explains has not moved (plus a grey level of noise)
 TEXTURED = 0.02  # share of edge pixels from which on a cell has a say
-MAX_CORNERS = 120
+MAX_CORNERS = 80
 MIN_CORNERS = 12  # fewer than this say nothing about the camera
 WINDOW = (13, 13)  # small pixels around a corner that are looked for on the other picture
 LEVELS = 3  # halvings of the picture: motion of up to a third of it is followed
@@ -42,7 +42,7 @@ def camera_motion(before: np.ndarray, now: np.ndarray) -> tuple[np.ndarray, floa
     The share is None if there are too few corners to tell.
     """
     stands = np.eye(3)
-    corners = cv2.goodFeaturesToTrack(before, MAX_CORNERS, 0.01, 5, blockSize=5)
+    corners = cv2.goodFeaturesToTrack(before, MAX_CORNERS, 0.01, _spacing(before), blockSize=5)
     if corners is None or len(corners) < MIN_CORNERS:
         return stands, None
     moved, found = _follow(before, now, corners)
@@ -60,6 +60,11 @@ def camera_motion(before: np.ndarray, now: np.ndarray) -> tuple[np.ndarray, floa
     stays = (np.abs(target - source).max(1) < 0.3) & (np.abs(expected - source).max(1) > 1.0)
     moves = stays.mean() < CONTRADICTION and _widespread(source[fits], before.shape)
     return (matrix if moves else stands), share
+
+
+def _spacing(picture: np.ndarray) -> float:
+    """Least distance between corners, such that they are spread over all of the picture and not over its trees."""
+    return max(3.0, 0.5 * float(np.sqrt(picture.size / MAX_CORNERS)))
 
 
 def mean_motion(matrix: np.ndarray, width: float, height: float) -> float:
