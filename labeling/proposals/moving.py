@@ -83,7 +83,7 @@ def propose_moving(frames: Iterator[Frame], shot: Shot, config: MovingConfig = D
             frame, _ = waiting[place]
             at = len(history) + place
             cut = shot.cut and frame.index == shot.start
-            camera = _full_size(window[at - 1].step.camera, maps) if at and not cut else np.eye(3)
+            camera = _full_size(window[at - 1].step.camera, maps) if at else shot.camera[0]
             yield FrameProposals(frame, _proposals(regions[at], certainty, frame, config), cut, camera)
         history = window[: len(history) + done][-CONTEXT:]
         del waiting[:done]
@@ -92,7 +92,7 @@ def propose_moving(frames: Iterator[Frame], shot: Shot, config: MovingConfig = D
 def _proposals(regions: list[Region], certainty: float, frame: Frame, config: MovingConfig) -> list[Proposal]:
     proposals = []
     for region in regions:
-        score = region.score * certainty
+        score = float(region.score * certainty)
         mask = region.mask(frame.image.shape) if score >= config.min_score and region.share >= config.min_area else None
         if mask is not None:
             proposals.append(Proposal(mask, score))
