@@ -32,49 +32,64 @@ def coverage_of(
 
     Args:
         piece: 255 where the piece is, else 0; (h, w) uint8 with at least one pixel around the piece.
-        others: Where other pieces are, (h, w) bool.
+        others: 255 where other pieces are, else 0; (h, w) uint8.
         difference: To the background, (h, w) uint8.
         seen: The picture, `luma_first`.
         behind: The background, `luma_first`.
     """
     height = cv2.bitwise_and(difference, piece)
-    uphill = _uphill(cv2.blur(height, (3, 3), borderType=cv2.BORDER_REPLICATE), RISE, RISE_LEVELS)
     inner = cv2.erode(piece, BLOCK, borderValue=255)
-    core = cv2.erode(inner, BLOCK, borderValue=255) > 0
-    reach = cv2.dilate(piece, BLOCK) > 0
-    reach[others] = False
-    coverage = np.zeros(piece.shape, np.uint8)
-    edge = np.flatnonzero(reach & ~core)
-    coverage.flat[edge] = _shares(edge, uphill, seen, behind)
-    near_edge = coverage[(inner > 0) & ~core]
-    if len(near_edge) and np.median(near_edge) <= SOFT * 255:
-        uphill = _uphill(cv2.blur(height, (5, 5), borderType=cv2.BORDER_REPLICATE), 1.0, 0.0)
+    core = cv2.erode(inner, BLOCK, borderValue=255)
+    reach = cv2.subtract(cv2.dilate(piece, BLOCK), others)
+    edge = np.flatnonzero(cv2.subtract(reach, core))
+    slope = cv2.blur(height, (3, 3), borderType=cv2.BORDER_REPLICATE)
+    shares = _shares(edge, _summits(edge, slope), seen, behind)
+    near_edge = shares[inner.ravel()[edge] > 0]
+    if 2 * np.count_nonzero(near_edge <= SOFT * 255) > len(near_edge):
         everywhere = np.flatnonzero(reach)
-        coverage.flat[everywhere] = _shares(everywhere, uphill, seen, behind)
-        coverage = cv2.blur(coverage, (3, 3), borderType=cv2.BORDER_REPLICATE)
-        coverage[~reach] = 0
+        slope = cv2.blur(height, (5, 5), borderType=cv2.BORDER_REPLICATE)
+        coverage = np.zeros(piece.shape, np.uint8)
+        coverage.ravel()[everywhere] = _shares(everywhere, _far_summits(slope)[everywhere], seen, behind)
+        coverage = cv2.bitwise_and(cv2.blur(coverage, (3, 3), borderType=cv2.BORDER_REPLICATE), reach)
     else:
-        coverage[core] = 255
-    rings = height < RINGS * cv2.dilate(height, NEARBY)
-    rings[inner > 0] = False
-    coverage[rings] = 0
-    return coverage
+        coverage = core
+        coverage.ravel()[edge] = shares
+    strong = cv2.convertScaleAbs(cv2.dilate(height, NEARBY), alpha=RINGS, beta=0.49)
+    rings = cv2.subtract(cv2.compare(height, strong, cv2.CMP_LT), inner)
+    return cv2.subtract(coverage, rings)
 
 
-def _shares(pixels: np.ndarray, uphill: np.ndarray, seen: np.ndarray, behind: np.ndarray) -> np.ndarray:
-    """The coverage of pixels given by flat index, (n,) uint8."""
-    summits = uphill[pixels]
-    for _ in range(LONGEST_WALK):
-        higher = uphill[summits]
-        if np.array_equal(higher, summits):
-            break
-        summits = higher
+def _shares(pixels: np.ndarray, summits: np.ndarray, seen: np.ndarray, behind: np.ndarray) -> np.ndarray:
+    """The coverage of pixels whose object's colour is found at `summits`, (n,) uint8; both are flat indices."""
     seen, behind = seen.reshape(-1, 3), behind.reshape(-1, 3)
-    here = behind[pixels].astype(np.float32)
-    way, gone = seen[summits] - here, seen[pixels] - here
+    here = behind.take(pixels, axis=0).astype(np.float32)
+    way, gone = seen.take(summits, axis=0) - here, seen.take(pixels, axis=0) - here
     weighted = way * np.array([1, CHROMA, CHROMA], np.float32)
     share = np.einsum("ij,ij->i", gone, weighted) / np.maximum(np.einsum("ij,ij->i", way, weighted), 1.0)
     return np.round(np.clip(share, 0, 1) * 255).astype(np.uint8)
+
+
+def _summits(pixels: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Where the way uphill ends from some pixels of a landscape (h, w) uint8 with sharp edges; flat indices (n,)."""
+    uphill = _uphill(slope, RISE, RISE_LEVELS)
+    summits = uphill.take(pixels)
+    for _ in range(LONGEST_WALK):
+        higher = uphill.take(summits)
+        if (higher == summits).all():
+            break
+        summits = higher
+    return summits
+
+
+def _far_summits(slope: np.ndarray) -> np.ndarray:
+    """Where the way uphill ends from every pixel of a landscape (h, w) uint8 that fades out; flat indices (h * w,)."""
+    uphill = _uphill(slope, 1.0, 0.0)
+    for _ in range(LONGEST_WALK.bit_length()):  # each round doubles the way
+        higher = uphill.take(uphill)
+        if (higher == uphill).all():
+            break
+        uphill = higher
+    return uphill
 
 
 def _uphill(slope: np.ndarray, rise: float, levels: float) -> np.ndarray:
@@ -87,8 +102,9 @@ def _uphill(slope: np.ndarray, rise: float, levels: float) -> np.ndarray:
     steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
     best = np.zeros(slope.shape, np.uint16)
     for direction, (dy, dx) in enumerate(steps):  # height and direction in one number, so that one maximum finds both
-        np.maximum(best, padded[1 + dy : 1 + dy + rows, 1 + dx : 1 + dx + columns] | direction, out=best)
-    offsets = np.array([dy * columns + dx for dy, dx in steps], np.int32)
-    step = offsets[best & 15]
-    step[(best >> 4) <= rise * slope + levels] = 0
-    return step.ravel() + np.arange(slope.size, dtype=np.int32)
+        best = cv2.max(best, (padded | direction)[1 + dy : 1 + dy + rows, 1 + dx : 1 + dx + columns])
+    least = np.floor(rise * np.arange(256) + levels + 1).astype(np.uint16) << 4
+    offsets = np.array([dy * columns + dx for dy, dx in steps], np.int32).take(best & 15)
+    offsets *= best >= least.take(slope)
+    offsets += np.arange(slope.size, dtype=np.int32).reshape(slope.shape)
+    return offsets.ravel()

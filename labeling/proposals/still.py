@@ -84,12 +84,10 @@ class StillProposer:
         if self._cuts is not None:
             front = cv2.subtract(front, self._cuts)
         count, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8, ltype=cv2.CV_16U)
-        clear = np.bincount(labels[difference > self._clear], minlength=count)
         area = stats[:, cv2.CC_STAT_AREA]
         least = max(self.config.min_area, self.config.min_share * labels.size, self._crumb * area[1:].max(initial=0))
-        keep = (clear > 0) & (area >= least)
-        keep[0] = False
-        pieces = [(int(label), stats[label, :4]) for label in np.flatnonzero(keep)]
+        pieces = [(int(label), stats[label, :4]) for label in range(1, count) if area[label] >= least]
+        pieces = [piece for piece in pieces if self._is_clear(difference, labels, *piece)]
         if self._parts is not None:
             labels, pieces = join_outside(labels, pieces, self._parts)
         picture = luma_first(image)
@@ -108,6 +106,13 @@ class StillProposer:
             front = cv2.morphologyEx(front, cv2.MORPH_OPEN, self._opening)
         return front, difference
 
+    def _is_clear(self, difference: np.ndarray, labels: np.ndarray, label: int, place: np.ndarray) -> bool:
+        """Does the piece `label` of `labels` at x, y, w, h have pixels that are surely no background?"""
+        x, y, w, h = place
+        window = np.s_[y : y + h, x : x + w]
+        clear = cv2.compare(difference[window], self._clear[window], cv2.CMP_GT)
+        return cv2.countNonZero(cv2.bitwise_and(clear, cv2.compare(labels[window], float(label), cv2.CMP_EQ))) > 0
+
     def _matte(
         self, picture: np.ndarray, difference: np.ndarray, labels: np.ndarray, label: int, place: np.ndarray
     ) -> Mask | None:
@@ -117,7 +122,7 @@ class StillProposer:
         right, bottom = min(place[0] + place[2] + RING, width), min(place[1] + place[3] + RING, height)
         window = np.s_[y:bottom, x:right]
         piece = cv2.compare(labels[window], float(label), cv2.CMP_EQ)
-        others = (labels[window] > 0) & (piece == 0)
+        others = cv2.subtract(cv2.compare(labels[window], 0.0, cv2.CMP_GT), piece)
         coverage = coverage_of(piece, others, difference[window], picture[window], self._behind[window])
         return Mask.cut(coverage, int(x), int(y))
 
