@@ -68,30 +68,40 @@ def behind_objects(
     lowest = np.full((2, *prior.shape), np.inf, np.float32)  # contrast to the two neighbours each colour fits best
     is_open = np.ones(len(rows), bool)
     doubtful = np.zeros(certain.shape, bool)
+    front = np.zeros(0, np.intp)
+    costs, choices = np.full(len(rows), np.inf, np.float32), np.zeros(len(rows), np.intp)
     y, x = np.nonzero(known & cv2.dilate((number >= 0).astype(np.uint8), np.ones((3, 3), np.uint8)))
     while len(y):
+        touched = []
         for dy, dx in NEIGHBOURS:
             met = number[y + dy, x + dx]
-            fits = (met >= 0) & is_open[met]
-            met, here = met[fits], result[y[fits], x[fits]]
+            fits = np.flatnonzero((met >= 0) & is_open[met])
+            if not len(fits):
+                continue
+            met = met[fits]
+            here = result[y[fits], x[fits]]
             apart = _largest_channel(np.abs(colours[met] - here[:, None]))
             contrast = apart / (apart + CONTRAST_NOISE * usual)
             first, second = lowest[0, met], lowest[1, met]
             lowest[1, met] = np.minimum(second, np.maximum(first, contrast))
             lowest[0, met] = np.minimum(first, contrast)
-        front = np.flatnonzero(is_open & np.isfinite(lowest[0, :, 0]))
-        first, second = lowest[:, front]
-        cost = (first + np.where(np.isfinite(second), second, first)) / 2 + prior[front]
-        best = cost.argmin(1)
-        cost = cost[np.arange(len(front)), best]
+            touched.append(met)
+        if touched:
+            met = np.unique(np.concatenate(touched))
+            front = np.concatenate([front, met[np.isinf(costs[met])]])
+            first, second = lowest[:, met]
+            cost = (first + np.where(np.isfinite(second), second, first)) / 2 + prior[met]
+            best = cost.argmin(1)
+            costs[met], choices[met] = cost[np.arange(len(met)), best], best
         # The surest pixels first, so that a line goes on along itself before the sides close over it.
+        cost = costs[front]
         sure = cost <= max(SURE, np.quantile(cost, SURE_SHARE)) if len(front) else np.zeros(0, bool)
-        front, best = front[sure], best[sure]
-        y, x = rows[front] + 1, columns[front] + 1
-        result[y, x] = colours[front, best]
+        front, decided = front[~sure], front[sure]
+        y, x, best = rows[decided] + 1, columns[decided] + 1, choices[decided]
+        result[y, x] = colours[decided, best]
         known[y, x] = 1
-        is_open[front] = False
-        doubtful[y - 1, x - 1] = counts[front, best] < CONVINCING * len(chosen)
+        is_open[decided] = False
+        doubtful[y - 1, x - 1] = counts[decided, best] < CONVINCING * len(chosen)
     grown = np.clip(np.round(result[1:-1, 1:-1]), 0, 255).astype(np.uint8)
     grown = _without_specks(grown, doubtful, usual)
     apart = _largest_channel(np.abs(grown[rows, columns] - own)) > np.maximum(tolerance, EDGE_LEVELS)
@@ -176,31 +186,41 @@ def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple
         there for the first or the last while of a pixel whose ends differ, (M, STATES) bool.
     """
     pixels = samples.shape[1]
-    leaders = np.repeat(middle[None], STATES, axis=0)
-    sums = np.zeros((pixels, STATES, 3), np.float32)
-    counts = np.zeros((pixels, STATES), np.float32)
+    leaders = np.empty((STATES, pixels, 3), np.uint8)
+    leaders[0] = middle
     opened = np.ones(pixels, np.intp)
-    everyone = np.arange(pixels)
-    shown = np.zeros(samples.shape[:2], np.int8)
-    for number, sample in enumerate(samples):
-        apart = np.stack([largest_difference(sample[None], leaders[s][None])[0] for s in range(STATES)])
-        apart[np.arange(STATES)[:, None] >= opened] = 255
-        nearest = apart.argmin(0)
-        new = apart[nearest, everyone] > alike
-        make = new & (opened < STATES)
-        nearest[make] = opened[make]
-        leaders[opened[make], make] = sample[make]
-        opened[make] += 1
-        shown[number] = np.where(new & ~make, -1, nearest)
-        joins = everyone[~new | make]
-        counts[joins, nearest[joins]] += 1
-        sums[joins, nearest[joins]] += sample[joins]
-    lasting = np.zeros(counts.shape, bool)
+    shown = np.zeros(samples.shape[:2], np.uint8)
+    for nearest, sample in zip(shown, samples, strict=True):
+        apart = _apart(sample, leaders[0])
+        for state in range(1, int(opened.max())):
+            some = np.flatnonzero(opened > state)
+            there = _apart(sample.take(some, axis=0), leaders[state].take(some, axis=0))
+            closer = there < apart[some]
+            apart[some[closer]], nearest[some[closer]] = there[closer], state
+        new = np.flatnonzero(apart > alike)
+        nearest[new] = opened[new]  # one too many for those that have shown all they may
+        new = new[opened[new] < STATES]
+        leaders[opened[new], new] = sample[new]
+        opened[new] += 1
+    counts = np.zeros((STATES, pixels), np.float32)
+    colours = np.zeros((STATES, pixels, 3), np.float32)
+    for state in range(STATES):
+        shows = cv2.compare(shown, float(state), cv2.CMP_EQ)
+        counts[state] = (shows > 0).sum(0)
+        for sample, mask in zip(samples, shows, strict=True):
+            cv2.accumulate(sample[None], colours[state][None], mask[None])
+    colours /= np.maximum(counts, 1)[:, :, None]
+    lasting = np.zeros((pixels, STATES), bool)
     while_ = a_while(len(samples))
     for ends in (shown[:while_], shown[-while_:]):
-        stays = np.flatnonzero((ends == ends[0]).all(0) & (ends[0] >= 0) & (shown[0] != shown[-1]))
+        stays = np.flatnonzero((ends == ends[0]).all(0) & (ends[0] < STATES) & (shown[0] != shown[-1]))
         lasting[stays, ends[0, stays]] = True
-    return sums / np.maximum(counts, 1)[:, :, None], counts, lasting
+    return np.ascontiguousarray(colours.transpose(1, 0, 2)), np.ascontiguousarray(counts.T), lasting
+
+
+def _apart(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """By how much colours (n, 3) uint8 differ in the channel that differs most, (n,) uint8."""
+    return largest_difference(first[None], second[None])[0]
 
 
 def a_while(samples: int) -> int:
