@@ -64,7 +64,7 @@ class AssociationTracker:
             camera = np.linalg.inv(view.camera)
         known = [target for target in follower.targets if target.confirmed and target.unmeasured <= BREAKING]
         for target in known:
-            target.number = -1
+            target.number, target.described = -1, 0
             target.motion.velocity = -target.motion.velocity
         return known, follower.kinds
 

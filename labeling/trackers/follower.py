@@ -33,6 +33,7 @@ RECHECK = 5  # frames after which to ask again whether a blob is a heap of known
 LARGER, OTHER_COLOUR = 1.5, 25.0  # times the area and Lab units: from there on colour tells two objects apart
 GUESSED = 0.2  # score of a place that was not measured
 TOGETHER = 0.8  # score of a place inside a merged blob, as a share of the blob's
+DESCRIBED = 3  # looks that a track needs: until it was seen alone as often, those that it is known by stand in
 
 
 class Follower:
@@ -315,6 +316,9 @@ class Follower:
     def _record(self, view: View, target: Target, mask: Mask, score: float, looks: np.ndarray | None) -> None:
         if target.number < 0:
             target.number, self.born = self.born, self.born + 1
+        if looks is None and target.confirmed and target.described < DESCRIBED:
+            looks = target.looks
+        target.described += looks is not None
         seen = Observation(view.index, target.number, mask, score, 0.0, looks)
         self.history.add(seen, target.motion, measured=target.unmeasured == 0)
 

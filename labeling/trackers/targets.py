@@ -37,6 +37,7 @@ class Target:
     area: float
     sightings: int = 0
     alone: int = 0  # sightings that it shared with nobody
+    described: int = 0  # sightings of its track that were given out with looks
     together: int = 0  # frames in a row in which it shared its blob
     unseen: int = 0  # frames since it was last found, alone or inside a blob
     unmeasured: int = 0  # frames since its place was last measured
@@ -149,8 +150,8 @@ class Target:
     def absorb(self, piece: Target) -> None:
         """Take over the identity of a target that turned out to be part of this one, if it is the older."""
         self.sightings = max(self.sightings, piece.sightings)
-        if piece.number >= 0:
-            self.number = min(self.number, piece.number) if self.number >= 0 else piece.number
+        if piece.number >= 0 and not 0 <= self.number <= piece.number:
+            self.number, self.described = piece.number, piece.described
 
     def cost(self, shape: Mask | None, place: np.ndarray, blob: Blob) -> float:
         """How badly a blob fits, about 0 to 3, where `shape` is expected at `place`; NEVER if it cannot be."""

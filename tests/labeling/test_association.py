@@ -185,6 +185,16 @@ def test_a_heap_of_two_colours_is_told_apart_from_the_first_frame():
     assert len(tracks) == 3
 
 
+def test_discs_that_are_never_alone_have_the_looks_of_their_kind():
+    def circling(t: int) -> tuple[float, float]:
+        return 40 + 9 * np.cos(t / 4), 40 + 9 * np.sin(t / 4)
+
+    tracks = tracked([(lambda t: (40, 40), WHITE, 6), (circling, WHITE, 6), (line((110, 80), (-1, 0)), WHITE, 6)], 60)
+    means = [np.mean([s.embedding for s in t.values() if s.embedding is not None], axis=0) for t in tracks.values()]
+    assert len(means) == 3
+    assert min(float(a @ b) for a in means for b in means) > 0.9
+
+
 def test_no_proposals_give_no_observations():
     assert tracked([], 5) == {}
     assert list(AssociationTracker().track([], AppearanceEmbedder())) == []
