@@ -12,6 +12,7 @@ from labeling.masks import Mask
 from labeling.trackers.targets import RIGID, Target
 
 APART = 8  # sightings alone after which a target has proved to be an object of its own
+LIMB = 0.25  # of the area of another object: what is smaller and is as long with it as it was alone is part of it
 INSEPARABLE = 4  # frames in which a piece must share the blob of the object it is part of
 
 
@@ -30,5 +31,7 @@ def is_piece(target: Target, group: list[Target]) -> bool:
         return False
     larger = [other for other in group if other is not target and other.area >= target.area and other.rigid < RIGID]
     if target.alone < APART and larger:
+        return True
+    if target.together >= target.alone and any(target.area < LIMB * other.area for other in larger):
         return True
     return any(other.sides & target.sides for other in larger)

@@ -20,6 +20,7 @@ RIGID = 0.85  # share of a shape that stays from sighting to sighting, from whic
 FADING = 0.998  # a frame, of the memory of how large it was
 MENDED = 5  # frames in one piece after which it is whole again
 DRIFT, DRIFT_MEMORY = 0.013, 0.1  # sizes a frame by which pieces drift apart that are not of one object
+DRIFTING = 4  # frames that it takes to see it: a limb that swings moves as fast for a moment
 SHRUNK, SLACK, STRETCH = 0.9, 1.1, 1.2  # of its former area, area and extent: part of it is hidden; the rest fits in
 JUMP = 0.1  # of the frame's longer side: farthest that a lost object may turn up beyond what its motion foretold
 LEAVING = 0.93  # share of its area below which something at the border is cut off by it
@@ -48,6 +49,7 @@ class Target:
     extent: np.ndarray = field(default_factory=lambda: np.zeros(2))  # width and height that it lately had, as a whole
     fullest: float = 0.0  # area that it lately had, as a whole
     offset: np.ndarray | None = None  # (2,) from one of its pieces to the other
+    drifting: int = 0  # frames over which that was compared
     drift: np.ndarray = field(default_factory=lambda: np.zeros(2))  # how that changes, pixels a frame
     sides: int = 0  # sides of the frame that it touched when it was last seen alone
     leaving: bool = False  # the frame's border cut it off when it was last seen alone
@@ -126,7 +128,7 @@ class Target:
             self.fullest = max(self.fullest, blob.area)
         if self.unbroken > MENDED:
             self.composite = False
-            self.drift, self.offset = np.zeros(2), None
+            self.drift, self.offset, self.drifting = np.zeros(2), None, 0
         if blob.offset is not None:
             self._compare_offset(blob.offset)
 
@@ -134,10 +136,11 @@ class Target:
         """Pieces that keep drifting apart are no pieces of one thing: forget that it was so large."""
         if self.offset is not None and np.linalg.norm(offset - self.offset) < self.size / 2:
             self.drift = self.drift + DRIFT_MEMORY * (offset - self.offset - self.drift)
+            self.drifting += 1
         self.offset = offset
-        if np.linalg.norm(self.drift) > DRIFT * self.size:
+        if self.drifting >= DRIFTING and np.linalg.norm(self.drift) > DRIFT * self.size:
             self.extent, self.fullest, self.composite = np.zeros(2), 0.0, False
-            self.drift, self.offset = np.zeros(2), None
+            self.drift, self.offset, self.drifting = np.zeros(2), None, 0
 
     def lacks(self, own: Blob, piece: Blob) -> bool:
         """Is `own` smaller than the target lately was, and `piece` where the rest of it should be?"""

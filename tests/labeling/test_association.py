@@ -12,7 +12,7 @@ from labeling.masks import Mask
 from labeling.proposals import Proposal
 from labeling.trackers import Observation
 from labeling.trackers.association import AssociationTracker
-from tests.labeling.moving_discs import BLUE, RED, WHITE, Path, line, pieces, scene
+from tests.labeling.moving_discs import BLUE, RED, WHITE, Path, disc, line, pieces, scene
 
 
 def tracked(discs, frames: int, shape=(96, 128), change=lambda frame: frame) -> dict[int, dict[int, Observation]]:
@@ -163,6 +163,27 @@ def test_an_object_behind_a_pole_comes_out_as_the_same_track():
     assert len(tracks) == 1
     box = geometry.box(tracks[0][26].mask)
     np.testing.assert_allclose(box, [*np.subtract(path(26), 14), *np.add(path(26), 14)], atol=1.5)
+
+
+def test_a_swinging_arm_whose_hand_passes_behind_something_stays_one_track():
+    post = disc((96, 128), (72, 58), 9) > 0
+    reach = 56
+
+    def arm(frame):
+        angle = np.pi / 4 * np.sin(0.15 * frame.frame.index)
+        covered = np.zeros((96, 128), np.float32)
+        for out in np.arange(0, reach, 1.5):
+            covered = np.maximum(covered, disc((96, 128), (40 + out * np.cos(angle), 40 + out * np.sin(angle)), 3))
+        covered[post] = 0
+        image = (40 + covered[..., None] * np.subtract(WHITE, 40)).astype(np.uint8)
+        return replace(frame, proposals=pieces(covered), frame=replace(frame.frame, image=image))
+
+    tracks = tracked([], 60, change=arm)
+    assert all(len(track) < 3 for number, track in tracks.items() if number != 0)
+    boxes = np.array([geometry.box(seen.mask) for seen in tracks[0].values()])
+    lengths = np.hypot(*(boxes[:, 2:] - boxes[:, :2]).T)
+    assert len(lengths) == 60
+    assert np.mean(lengths > reach) > 0.95
 
 
 def test_a_flash_over_the_whole_picture_is_no_object():
