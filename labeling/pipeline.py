@@ -33,7 +33,6 @@ from labeling.zarr_io import attributes, complete_group, group_at, load, update_
 TRACKS_VERSION = 1  # raise it when scan, proposals, embeddings or tracking give other results for the same input
 LABELS_VERSION = 1  # raise it when categories, re-acquisition or filters do
 REPORT_EVERY = 0.2  # seconds between two reports of progress
-PASSES = 2  # every frame is decoded for the scan, and again for the proposals
 
 Progress = Callable[[int, int], None]  # frames done, frames expected
 
@@ -113,16 +112,16 @@ def track_video(
     began = time.monotonic()
     before = fingerprint(source.path)
     passed = _Progress(progress)
-    video = Video(source.path, config.longest_side, watch=passed.count)
+    video = Video(source.path, config.longest_side, watch=passed.handed_out)
     passed.expected = video.expected_frames
     sha256 = video.sha256()
     group = store.root.create_group(f"stages/{source.id}", overwrite=True)
     writer = ObservationWriter(group, video.scale, video.working_height, video.working_width)
     backends = PROFILES[config.profile](config, device)
-    times: list[float] = []
     proposed = backends.proposer.propose(video, scan(video, config.scan))
-    for seen in backends.tracker.track(_timed(proposed, times), backends.embedder):
+    for seen in backends.tracker.track(passed.timed(proposed), backends.embedder):
         writer.add(seen)
+    times = passed.times
     if progress:
         progress(len(times), len(times))
     if fingerprint(source.path) != before:
@@ -225,25 +224,26 @@ def close_run(store: Store, failures: dict[str, str]) -> None:
 
 
 class _Progress:
-    """Counts the frames that a video hands out, over all passes, and reports now and then."""
+    """Counts the frames that were scanned and those that were tracked, and reports now and then."""
 
     def __init__(self, report: Progress | None) -> None:
         self._report, self._handed, self._reported = report, 0, 0.0
         self.expected = 0
+        self.times: list[float] = []
 
-    def count(self) -> None:
-        """One more frame was handed out."""
+    def handed_out(self) -> None:
+        """The video handed out one more frame, for the first time or again."""
         self._handed += 1
         if self._report and time.monotonic() - self._reported > REPORT_EVERY:
-            self._report(min(self._handed // PASSES, self.expected or self._handed), self.expected)
+            scanned = min(self._handed, self.expected or self._handed)
+            self._report((scanned + len(self.times)) // 2, self.expected)
             self._reported = time.monotonic()
 
-
-def _timed(proposed: Iterator[FrameProposals], times: list[float]) -> Iterator[FrameProposals]:
-    """Pass frames on and note their times."""
-    for item in proposed:
-        times.append(item.frame.time)
-        yield item
+    def timed(self, proposed: Iterator[FrameProposals]) -> Iterator[FrameProposals]:
+        """Pass frames on and note their times."""
+        for item in proposed:
+            self.times.append(item.frame.time)
+            yield item
 
 
 def _sample(store: Store, sources: Iterable[Source], most: int) -> np.ndarray:

@@ -1,7 +1,8 @@
 """What kind of video is this?
 
-One pass that finds scene cuts, measures how the camera moves, and keeps a sparse sample of pictures. It yields shots
-one after another, so that a reader behind it needs the memory of one shot's sample and no more.
+One pass that finds scene cuts, tells a still camera from a moving one, and keeps a sparse sample of pictures. It
+yields shots one after another, so that a reader behind it needs the memory of one shot's sample and no more. Frames of
+short shots, and of shots whose camera moves, come along: only a long still shot has to be decoded again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from labeling.video import Frame, Video
 
 SMALL_SIDE = 320  # longest side of the grey copy on which cuts and camera motion are measured
 SAMPLE_BYTES = 100_000_000  # memory that one shot's sample may take
+KEPT_BYTES = 100_000_000  # memory that the frames of a shot may take before it must be known whether they are needed
 COLOURS = 5  # levels of red, green and blue in which colours are counted: few, for tiny pictures have few pixels
+DECIDE = 24  # frames after which a camera that moves is known to, and after which corners are followed no more
 LOOK_AHEAD = 2  # frames seen behind a candidate cut: a flash is over by then, a new scene is not
 SEEMS_STILL = 0.45  # share of textured cells unmoved since the last frame: no need to look for camera motion
 APART = 10  # frames between pictures compared for a shot's stillness: by then a slow camera has moved as well
@@ -54,7 +57,7 @@ class Shot:
     still: bool  # the camera stands still
     samples: np.ndarray  # (K,) indices of the sampled frames
     pictures: np.ndarray  # (K, H, W, 3) uint8, those frames at the working size
-    camera: np.ndarray  # (stop - start, 3, 3) homography from the frame before to each frame
+    frames: tuple[Frame, ...] | None  # all its frames; None: too many to keep, they have to be decoded again
 
 
 Scan = Iterable[Shot]
@@ -102,28 +105,54 @@ def scan(video: Video, config: ScanConfig = DEFAULT) -> Iterator[Shot]:
     """Yield the shots of a video in order; together they cover every frame once."""
     picture_bytes = video.working_height * video.working_width * 3
     room = max(2, min(config.samples, SAMPLE_BYTES // picture_bytes))
-    for steps, cut in _stretches(_steps(video), config):
-        yield _shot(steps, cut, _Sample(room))
+    keep = max(DECIDE, min(config.stretch, KEPT_BYTES // picture_bytes))
+    watch = _Watch(video, config)
+    for steps, cut in _stretches(watch.steps(), config):
+        if cut:
+            watch.moving = False
+        yield from _shots(steps, cut, room, keep, watch)
 
 
-def _shot(steps: Iterator[_Step], cut: bool, sample: _Sample) -> Shot:
-    start, cameras = 0, []
-    for offset, step in enumerate(steps):
-        start = start if offset else step.frame.index
-        cameras.append(step.camera)
-        sample.add(step, offset)
-    camera = np.stack(cameras)
-    if cut:
-        camera[0] = np.eye(3)
-    still = _stands_still(sample, camera)
-    if still:
-        camera[:] = np.eye(3)
+def _shots(steps: Iterator[_Step], cut: bool, room: int, keep: int, watch: _Watch) -> Iterator[Shot]:
+    """The shots of one stretch: one, or a row of short ones as soon as the camera is known to move."""
+    sample, cameras = _Sample(room), [np.eye(3)]
+    kept: list[Frame] | None = []
+    start = stop = -1
+    for step in steps:
+        start = step.frame.index if start < 0 else start
+        stop = step.frame.index + 1
+        if not watch.moving:
+            sample.add(step, step.frame.index - start)
+            cameras += [step.camera] if step.frame.index > start else []
+        if kept is None:
+            continue
+        kept.append(step.frame)
+        if len(kept) in (DECIDE, keep):
+            watch.moving = watch.moving or not _stands_still(sample, cameras)
+            if watch.moving:
+                yield _moving(kept, cut)
+                cut, start, kept = False, stop, []
+            elif len(kept) == keep:
+                kept = None
+    if stop <= start:
+        return
+    if watch.moving and kept:
+        yield _moving(kept, cut)
+        return
     assert sample.pictures is not None
+    still = _stands_still(sample, cameras)
     pictures = sample.pictures[: len(sample.indices)]
-    return Shot(start, start + len(camera), cut, still, np.array(sample.indices), pictures, camera)
+    yield Shot(start, stop, cut, still, np.array(sample.indices), pictures, None if kept is None else tuple(kept))
 
 
-def _stands_still(sample: _Sample, camera: np.ndarray) -> bool:
+def _moving(frames: list[Frame], cut: bool) -> Shot:
+    """A stretch of a shot whose camera moves; nobody needs a sample of it."""
+    first = frames[0]
+    start, stop = first.index, frames[-1].index + 1
+    return Shot(start, stop, cut, False, np.array([first.index]), first.image[None], tuple(frames))
+
+
+def _stands_still(sample: _Sample, cameras: list[np.ndarray]) -> bool:
     """Does part of the scene stay in its place, or at least not move as a whole?
 
     Large moving objects leave some of the scene in its place, a moving camera none. Where objects are all there is to
@@ -138,7 +167,7 @@ def _stands_still(sample: _Sample, camera: np.ndarray) -> bool:
         return True
     assert sample.pictures is not None
     height, width = sample.pictures.shape[1:3]
-    if np.mean([mean_motion(matrix, width, height) > MOVES for matrix in camera]) >= SOME:
+    if np.mean([mean_motion(matrix, width, height) > MOVES for matrix in cameras]) >= SOME:
         return False
     if not textured:
         return True
@@ -181,22 +210,36 @@ def _is_cut(before: _Step, ahead: Iterable[_Step], config: ScanConfig) -> bool:
     return all(_colour_change(before.colours, step.colours) >= needed for step in ahead)
 
 
-def _steps(video: Video) -> Iterator[_Step]:
-    scale = max(1.0, max(video.working_width, video.working_height) / SMALL_SIDE)
-    size = max(8, round(video.working_width / scale)), max(8, round(video.working_height / scale))
-    shrink = np.diag([size[0] / video.working_width, size[1] / video.working_height, 1.0])
-    before: np.ndarray | None = None
-    for frame in video.frames():
-        small = _shrunk(frame.image, size)
-        grey = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY)
-        colours = cv2.calcHist([small], [0, 1, 2], None, [COLOURS] * 3, [0, 256] * 3).ravel()
-        camera = np.eye(3)
-        followed: float | None = 1.0
-        if before is not None and share_unmoved(before, grey)[0] < SEEMS_STILL:
-            camera, followed = camera_motion(before, grey)
-            camera = np.linalg.inv(shrink) @ camera @ shrink
-        yield _Step(frame, grey, colours / max(1.0, colours.sum()), camera, followed)
-        before = grey
+class _Watch:
+    """Looks at every frame of a video in turn; once the camera is known to move, only for cuts."""
+
+    def __init__(self, video: Video, config: ScanConfig) -> None:
+        self._video, self._cut_change = video, config.cut_change
+        self.moving = False
+
+    def steps(self) -> Iterator[_Step]:
+        """Every frame, and how it differs from the one before."""
+        video = self._video
+        scale = max(1.0, max(video.working_width, video.working_height) / SMALL_SIDE)
+        size = max(8, round(video.working_width / scale)), max(8, round(video.working_height / scale))
+        shrink = np.diag([size[0] / video.working_width, size[1] / video.working_height, 1.0])
+        before: _Step | None = None
+        for frame in video.frames():
+            small = _shrunk(frame.image, size)
+            grey = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY)
+            colours = cv2.calcHist([small], [0, 1, 2], None, [COLOURS] * 3, [0, 256] * 3).ravel()
+            step = _Step(frame, grey, colours / max(1.0, colours.sum()), np.eye(3), 1.0)
+            if before is not None and self._matters(before, step):
+                camera, step.followed = camera_motion(before.grey, grey)
+                step.camera = np.linalg.inv(shrink) @ camera @ shrink
+            yield step
+            before = step
+
+    def _matters(self, before: _Step, now: _Step) -> bool:
+        """Does it matter how the camera moved, for a cut or for the kind of shot?"""
+        if self.moving:
+            return _colour_change(before.colours, now.colours) >= self._cut_change
+        return share_unmoved(before.grey, now.grey)[0] < SEEMS_STILL
 
 
 def _shrunk(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -7,7 +7,6 @@ frames behind the scan, and yields each with its proposals.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from pydantic import BaseModel, Field
 
@@ -33,17 +32,41 @@ class MotionProposer:
 
     def propose(self, video: Video, scan: Scan) -> Iterator[FrameProposals]:
         """Yield every frame of the shots in `scan`, in order, with its proposals."""
-        frames = video.frames()
-        for shot in scan:
-            mine = islice(frames, shot.stop - shot.start)
+        shots = _Shots(video, iter(scan))
+        while (shot := shots.now) is not None:
             if shot.still:
-                yield from _propose_still(mine, shot, self.config.still)
+                yield from _propose_still(shots.frames(), shot, self.config.still)
             else:
-                yield from propose_moving(mine, shot, self.config.moving)
+                yield from propose_moving(shots.frames(), shot.cut, self.config.moving)
+
+
+class _Shots:
+    """The shots of a scan one after another, with their frames: those that came along, or else decoded again."""
+
+    def __init__(self, video: Video, scan: Iterator[Shot]) -> None:
+        self._scan = scan
+        self._again = video.frames()
+        self.now = next(scan, None)
+
+    def frames(self) -> Iterator[Frame]:
+        """The frames of the shot that is on, and of those that go on with it from a moving camera; then goes on."""
+        shot = self.now
+        while shot is not None:
+            yield from shot.frames if shot.frames is not None else self._decoded(shot)
+            before, shot = shot, next(self._scan, None)
+            self.now = shot
+            if before.still or (shot is not None and (shot.still or shot.cut)):
+                return
+
+    def _decoded(self, shot: Shot) -> Iterator[Frame]:
+        for frame in self._again:
+            if frame.index >= shot.start:
+                yield frame
+            if frame.index + 1 == shot.stop:
+                return
 
 
 def _propose_still(frames: Iterator[Frame], shot: Shot, config: StillConfig) -> Iterator[FrameProposals]:
     proposer = StillProposer(shot.pictures, config)
-    for frame, camera in zip(frames, shot.camera, strict=True):
-        cut = shot.cut and frame.index == shot.start
-        yield FrameProposals(frame, proposer.propose(frame.image), cut, camera)
+    for frame in frames:
+        yield FrameProposals(frame, proposer.propose(frame.image), shot.cut and frame.index == shot.start)

@@ -18,7 +18,6 @@ from labeling.proposals import FrameProposals, Proposal
 from labeling.proposals.colour import BINS, colour_codes, count, log_ratio
 from labeling.proposals.flow import SLIGHT, FlowMaps, Step, motion_along_paths, pull
 from labeling.proposals.regions import OddsMap, Region, find_regions
-from labeling.scan import Shot
 from labeling.video import Frame
 
 CONTEXT = 6  # frames before and behind a chunk that are looked at as well
@@ -57,8 +56,8 @@ class Seen:
     fine_codes: np.ndarray  # (2h, 2w) uint16, colour bins at flow size
 
 
-def propose_moving(frames: Iterator[Frame], shot: Shot, config: MovingConfig = DEFAULT) -> Iterator[FrameProposals]:
-    """Consume the frames of a shot from `frames` and yield each with its proposals."""
+def propose_moving(frames: Iterator[Frame], cut: bool, config: MovingConfig = DEFAULT) -> Iterator[FrameProposals]:
+    """Yield all frames of a shot in order, each with its proposals; `cut` if a new scene begins with the first."""
     first = next(frames, None)
     if first is None:
         return
@@ -66,7 +65,7 @@ def propose_moving(frames: Iterator[Frame], shot: Shot, config: MovingConfig = D
     memory = np.zeros((2, BINS))
     history: list[Seen] = []
     waiting: list[tuple[Frame, Seen]] = []
-    stream = _look(maps, first, frames, shot.stop - shot.start)
+    stream = _look(maps, first, frames)
     more = True
     while more or waiting:
         while more and len(waiting) < config.chunk + CONTEXT:
@@ -82,9 +81,9 @@ def propose_moving(frames: Iterator[Frame], shot: Shot, config: MovingConfig = D
         for place in range(done):
             frame, _ = waiting[place]
             at = len(history) + place
-            cut = shot.cut and frame.index == shot.start
-            camera = _full_size(window[at - 1].step.camera, maps) if at else shot.camera[0]
-            yield FrameProposals(frame, _proposals(regions[at], certainty, frame, config), cut, camera)
+            camera = _full_size(window[at - 1].step.camera, maps) if at else np.eye(3)
+            begins = cut and frame.index == first.index
+            yield FrameProposals(frame, _proposals(regions[at], certainty, frame, config), begins, camera)
         history = window[: len(history) + done][-CONTEXT:]
         del waiting[:done]
 
@@ -99,12 +98,12 @@ def _proposals(regions: list[Region], certainty: float, frame: Frame, config: Mo
     return proposals
 
 
-def _look(maps: FlowMaps, first: Frame, frames: Iterator[Frame], count: int) -> Iterator[tuple[Frame, Seen]]:
-    """See `count` frames on the small maps, each with the flow to the next."""
+def _look(maps: FlowMaps, first: Frame, frames: Iterator[Frame]) -> Iterator[tuple[Frame, Seen]]:
+    """See frames on the small maps, each with the flow to the next."""
     frame, small = first, _shrink(maps, first)
     grey, previous = maps.grey(small), None
-    for left in range(count - 1, -1, -1):
-        following = next(frames, None) if left else None
+    while True:
+        following = next(frames, None)
         next_small = _shrink(maps, following) if following is not None else None
         next_grey = maps.grey(next_small) if next_small is not None else None
         step = maps.step(grey, next_grey, previous)

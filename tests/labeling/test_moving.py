@@ -9,7 +9,6 @@ import pytest
 from labeling import geometry
 from labeling.proposals import FrameProposals
 from labeling.proposals.moving import MovingConfig, propose_moving
-from labeling.scan import Shot
 from labeling.video import Frame
 
 HEIGHT, WIDTH = 240, 320
@@ -43,8 +42,7 @@ def proposals(paint: Painter, frames: int = FRAMES, config: MovingConfig | None 
         paint(picture, t)
         noisy = np.clip(picture + rng.normal(0, 1.5, picture.shape), 0, 255).astype(np.uint8)
         pictures.append(Frame(t, t / 24, noisy))
-    shot = Shot(0, frames, True, False, np.array([0]), pictures[0].image[None], np.tile(np.eye(3), (frames, 1, 1)))
-    return list(propose_moving(iter(pictures), shot, config or MovingConfig()))
+    return list(propose_moving(iter(pictures), True, config or MovingConfig()))
 
 
 def overlap(box: np.ndarray, x: float, y: float, width: float, height: float) -> float:

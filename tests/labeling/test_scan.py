@@ -54,18 +54,35 @@ def test_a_flash_is_no_cut(tmp_path: Path) -> None:
     assert [(shot.start, shot.stop) for shot in shots(tmp_path / "v", pictures)] == [(0, 14)]
 
 
-def test_a_fast_pan_is_one_moving_shot_and_its_motion_is_measured(tmp_path: Path) -> None:
+def test_a_fast_pan_is_one_moving_shot(tmp_path: Path) -> None:
     scene = scenery(1)
     (shot,) = shots(tmp_path / "v", [view(scene, 9 * t) for t in range(20)])
     assert not shot.still
-    assert shot.camera[1:, 0, 2] == pytest.approx(-9, abs=0.5)
-    assert np.array_equal(shot.camera[0], np.eye(3))
+
+
+def test_frames_of_a_moving_camera_come_along_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labeling.scan.KEPT_BYTES", 0)
+    scenes = [scenery(1, (60, 90, 60)), scenery(2, (150, 110, 90))]
+    found = shots(tmp_path / "v", [view(scene, 3 * t) for scene in scenes for t in range(30)])
+    assert [(shot.start, shot.stop, shot.cut) for shot in found] == [
+        (0, 24, True), (24, 30, False), (30, 54, True), (54, 60, False),
+    ]  # fmt: skip
+    assert not any(shot.still for shot in found)
+    assert [frame.index for shot in found for frame in shot.frames or ()] == list(range(60))
+
+
+def test_only_a_long_still_shot_has_to_be_decoded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labeling.scan.KEPT_BYTES", 0)
+    long, short = scenery(1, (60, 90, 60)), scenery(2, (150, 110, 90))
+    found = shots(tmp_path / "v", [view(long)] * 40 + [view(short)] * 10)
+    assert [(shot.start, shot.stop, shot.still) for shot in found] == [(0, 40, True), (40, 50, True)]
+    assert found[0].frames is None
+    assert [frame.index for frame in found[1].frames or ()] == list(range(40, 50))
 
 
 def test_a_slow_drift_is_camera_motion(tmp_path: Path) -> None:
     scene = scenery(1)
-    (shot,) = shots(tmp_path / "v", [view(scene, 0.3 * t) for t in range(40)])
-    assert not shot.still
+    assert not any(shot.still for shot in shots(tmp_path / "v", [view(scene, 0.3 * t) for t in range(40)]))
 
 
 @pytest.mark.parametrize("size", [20, 70])
@@ -73,7 +90,6 @@ def test_objects_large_or_small_do_not_make_a_still_camera_move(tmp_path: Path, 
     scene = view(scenery(1))
     (shot,) = shots(tmp_path / "v", [block(scene, 2 * t, 10, size) for t in range(25)])
     assert shot.still
-    assert (shot.camera == np.eye(3)).all()
 
 
 def test_a_ball_on_an_empty_floor_is_seen_by_a_still_camera(tmp_path: Path) -> None:
@@ -90,8 +106,8 @@ def test_long_shots_come_in_stretches_that_cover_every_frame(tmp_path: Path) -> 
 
 
 def test_the_sample_is_bounded_and_spread_evenly(tmp_path: Path) -> None:
-    scene = scenery(1)
-    (shot,) = shots(tmp_path / "v", [view(scene, t) for t in range(53)], ScanConfig(samples=8))
+    scene = view(scenery(1))
+    (shot,) = shots(tmp_path / "v", [scene] * 53, ScanConfig(samples=8))
     assert 4 <= len(shot.samples) <= 8
     assert len(set(np.diff(shot.samples))) == 1
     assert shot.pictures.shape == (len(shot.samples), HEIGHT, WIDTH, 3)
