@@ -20,6 +20,8 @@ ENDS = 6  # sightings at each end from which place and velocity are taken
 BORDER = 0.03  # of the frame's longer side: a box this near to the border is leaving or entering
 UNKNOWN_PLACE = 0.6  # cost of place where an object may have come back anywhere, as over the border
 GROWTH = np.log(3.0)  # largest change of size while out of sight
+IN_PIECES = 6  # frames for which one object may be seen as two, on both sides of what hides it
+PIECES_AREA = 1.2  # times its usual area that both pieces may have together
 NEVER = 1e6
 
 
@@ -42,6 +44,7 @@ class Tracklet:
     last_box: np.ndarray
     first_velocity: np.ndarray  # (2,) pixels a frame
     last_velocity: np.ndarray
+    area: float  # of the usual box
     side: float  # pixels: usual longer side of its boxes, where the frame does not cut them off
     category: int  # -1: unknown
     embedding: np.ndarray | None  # (D,) mean looks; None if it was never seen clearly
@@ -66,6 +69,7 @@ class Tracklet:
             last_box=boxes[-1],
             first_velocity=_velocity(frames[start], boxes[start]),
             last_velocity=_velocity(frames[end], boxes[end]),
+            area=float(np.median(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))),
             side=_usual_side(boxes, size),
             category=category,
             embedding=embedding,
@@ -105,7 +109,7 @@ def _all_links(tracklets: Sequence[Tracklet], config: ReacquireConfig) -> list[t
     starts = np.array([tracklets[k].first for k in order])
     costs: dict[tuple[int, int], float] = {}
     for i, earlier in enumerate(tracklets):
-        begin, end = np.searchsorted(starts, [earlier.last + 1, earlier.last + config.longest_gap + 1])
+        begin, end = np.searchsorted(starts, [earlier.last + 1 - IN_PIECES, earlier.last + config.longest_gap + 1])
         for j in order[begin:end]:
             if (cost := _cost(earlier, tracklets[j], config)) < 1:
                 costs[i, j] = cost
@@ -147,8 +151,9 @@ def _links(cost: np.ndarray, before: np.ndarray, after: np.ndarray, margin: floa
 def _cost(earlier: Tracklet, later: Tracklet, config: ReacquireConfig) -> float:
     """How unlikely it is that `later` goes on with `earlier`, 0 to 1; NEVER if it cannot be."""
     gap = later.first - earlier.last
-    if not 0 < gap <= config.longest_gap or earlier.embedding is None or later.embedding is None:
+    if earlier.embedding is None or later.embedding is None or (gap <= 0 and not _in_pieces(earlier, later)):
         return NEVER
+    gap = max(gap, 1)
     if earlier.category != later.category and min(earlier.category, later.category) >= 0:
         return NEVER
     unlike = (1 - float(earlier.embedding @ later.embedding)) / config.alike
@@ -157,6 +162,17 @@ def _cost(earlier: Tracklet, later: Tracklet, config: ReacquireConfig) -> float:
     if unlike > 1 or place > 1 or size > 1:
         return NEVER
     return 0.4 * unlike + 0.4 * place + 0.1 * size + 0.1 * gap / config.longest_gap
+
+
+def _in_pieces(earlier: Tracklet, later: Tracklet) -> bool:
+    """Are two tracklets that overlap in time one object behind a post: gone on one side while it comes out on the other?
+
+    Then the two pieces together are not larger than the object, which lasts before and after.
+    """
+    if not (earlier.first < later.first - IN_PIECES and earlier.last < later.last - IN_PIECES):
+        return False
+    pieces = [float(np.prod(box[2:] - box[:2])) for box in (earlier.last_box, later.first_box)]
+    return sum(pieces) < PIECES_AREA * min(earlier.area, later.area)
 
 
 def _place_cost(earlier: Tracklet, later: Tracklet, gap: int, reach: float) -> float:

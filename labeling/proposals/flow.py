@@ -48,9 +48,10 @@ class FlowMaps:
         across, down = np.minimum(self.x + 0.5, w - self.x - 0.5) / w, np.minimum(self.y + 0.5, h - self.y - 0.5) / h
         self.rim = np.exp(-across / 0.06) + np.exp(-down / 0.06)  # (h, w) 1 at the rim, fading inwards
         self._estimator = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-        # a coarser stride and fewer iterations than the preset: a third less time, the same masks
+        # a coarser stride and fewer iterations than the preset: half the time, nearly the same masks
         self._estimator.setPatchStride(4)
         self._estimator.setGradientDescentIterations(12)
+        self._estimator.setVariationalRefinementIterations(3)
 
     def grey(self, small: np.ndarray) -> np.ndarray:
         """The grey picture on which flow is computed, from one of `flow_size` (2h, 2w, 3)."""

@@ -35,6 +35,24 @@ def test_an_object_hidden_on_its_way_is_one_instance():
     assert relink(parts).tolist() == [0, 0]
 
 
+def passes_a_post(seen_whole: bool) -> list[Tracklet]:
+    """Twenty pixels wide, it goes behind a post at x = 60 and is seen on both sides of it for three frames."""
+    left, right = np.arange(23), np.arange(20, 45)
+    ends = 10 + 2.4 * left
+    before = np.stack([ends, ends * 0 + 40, ends + 20, ends * 0 + 60], 1)
+    starts = 10 + 2.4 * right
+    after = np.stack([starts, starts * 0 + 40, starts + 20, starts * 0 + 60], 1)
+    if not seen_whole:
+        before[:, 2] = np.minimum(before[:, 2], 70)
+        after[:, 0] = np.maximum(after[:, 0], 74)
+    return [Tracklet.of(f, b, 0, LOOKS[0], SIZE) for f, b in ((left, before), (right, after))]
+
+
+def test_an_object_seen_on_both_sides_of_a_post_is_one_instance():
+    assert relink(passes_a_post(seen_whole=False)).tolist() == [0, 0]
+    assert relink(passes_a_post(seen_whole=True)).tolist() == [0, 1], "two whole objects are two"
+
+
 @pytest.mark.parametrize(("looks", "category"), [(1, 0), (0, 1)])
 def test_other_looks_or_another_category_are_never_linked(looks, category):
     parts = [tracklet(0, 30, (20, 50), (50, 50)), tracklet(60, 90, (80, 50), (110, 50), looks, category)]
