@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from labeling.proposals.stacks import largest_difference
+from labeling.proposals.stacks import components, largest_difference
 
 EDGE_RATIO = 0.5  # an outline in the picture this much weaker than in the background is an afterimage's
 OFTEN = 0.5  # share of the pictures with foreground at a pixel that must say so
@@ -55,14 +55,11 @@ def _edges(picture: np.ndarray) -> np.ndarray:
 
 def _afterimages(picture_edges: np.ndarray, background_edges: np.ndarray, front: np.ndarray) -> np.ndarray:
     """The pieces of a foreground (H, W) uint8 whose outline only the background has, (H, W) uint8."""
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8)
-    outline = cv2.dilate(front, BLOCK) & ~cv2.erode(front, BLOCK, borderValue=255)
-    owner = np.maximum(labels, cv2.dilate(labels.astype(np.float32), BLOCK).astype(np.intp))
-    owner[outline == 0] = 0
-    places = np.flatnonzero(owner)
-    owners = owner.ravel()[places]
-    there = np.bincount(owners, picture_edges.ravel()[places], minlength=count)
-    behind = np.bincount(owners, background_edges.ravel()[places], minlength=count)
-    is_afterimage = (there < EDGE_RATIO * behind) & (stats[:, cv2.CC_STAT_AREA] >= SMALLEST)
-    is_afterimage[0] = False
-    return is_afterimage[labels].astype(np.uint8)
+    labels, area = components(front)
+    outline = cv2.subtract(cv2.dilate(front, BLOCK), cv2.erode(front, BLOCK, borderValue=255))
+    places = np.flatnonzero(outline)
+    owners = cv2.max(labels, cv2.dilate(labels, BLOCK)).ravel()[places]
+    there = np.bincount(owners, picture_edges.ravel()[places], minlength=len(area))
+    behind = np.bincount(owners, background_edges.ravel()[places], minlength=len(area))
+    is_afterimage = (there < EDGE_RATIO * behind) & (area >= SMALLEST)
+    return is_afterimage.astype(np.uint8).take(labels)

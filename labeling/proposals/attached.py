@@ -14,7 +14,7 @@ import numpy as np
 
 from labeling.proposals.background import Background
 from labeling.proposals.shadows import Shadows, shadow_pixels
-from labeling.proposals.stacks import disc, largest_difference, thickness
+from labeling.proposals.stacks import components, disc, largest_difference, thickness
 
 SMALL_SIDE = 112  # the surroundings are estimated on a picture of this size
 SURROUNDINGS = 3  # as the median of a window of one third of it
@@ -140,4 +140,4 @@ def _parts(stands_out: np.ndarray, moving: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _largest_area(front: np.ndarray) -> int:
-    return int(cv2.connectedComponentsWithStats(front, connectivity=8)[2][1:, cv2.CC_STAT_AREA].max())
+    return int(components(front)[1].max())

@@ -8,6 +8,7 @@ surroundings, even if the object covered it for most of the shot.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import cv2
@@ -21,7 +22,11 @@ LEAST_NOISE = 1.0  # grey levels; even a rendered video is rounded and compresse
 MOST_NOISE = 12.0  # a pixel that varies more, varies because objects pass
 ALIKE_LEVELS, ALIKE_NOISE = 6.0, 4.0  # two samples of a pixel show the same thing if they differ by less
 CERTAIN = 0.95  # a colour seen this often at a pixel leaves no doubt
+STATE_SAMPLES = 24  # pictures that are searched for the colours a pixel shows
+DECIDED_ON = 320  # longest side of the pictures on which to decide what is behind objects
 PASSING = 0.75  # nor does one seen this often, and first and last: something else passed by in between
+
+BLOCK = np.ones((3, 3), np.uint8)
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,41 @@ def background_of(pictures: np.ndarray) -> Background:
     while_ = a_while(len(pictures))
     certain = (seen >= CERTAIN) | ((seen >= PASSING) & (same[:while_].mean(0) > 0.5) & (same[-while_:].mean(0) > 0.5))
     if certain.any() and not certain.all():
-        picture = behind_objects(picture, certain, pictures, alike, usual)
+        chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, STATE_SAMPLES).round().astype(int))]
+        picture = _without_objects(picture, certain, chosen, alike, usual)
         deviations = np.stack([largest_difference(image, picture) for image in pictures])
         noise = _noise(deviations)
         noise = np.where(noise > alike / ALIKE_NOISE, usual, noise)
     return Background(picture, noise)
+
+
+def _without_objects(
+    picture: np.ndarray, certain: np.ndarray, pictures: np.ndarray, alike: np.ndarray, usual: float
+) -> np.ndarray:
+    """What `behind_objects` finds on smaller pictures, looked up in the large ones; (H, W, 3) uint8."""
+    height, width = certain.shape
+    factor = -(-max(height, width) // DECIDED_ON)
+    if factor == 1:
+        return behind_objects(picture, certain, pictures, alike, usual)
+    size = -(-width // factor), -(-height // factor)
+    small, *others = (cv2.resize(image, size, interpolation=cv2.INTER_AREA) for image in (picture, *pictures))
+    sure = cv2.resize(certain.astype(np.uint8) * 255, size, interpolation=cv2.INTER_AREA) > 254
+    found = behind_objects(small, sure, np.stack(others), cv2.resize(alike, size, interpolation=cv2.INTER_AREA), usual)
+    painted = largest_difference(found, small)
+    painted[~sure] = 0
+    spread = largest_difference(cv2.dilate(found, BLOCK), cv2.erode(found, BLOCK))
+    wanted, painted, spread = (cv2.resize(image, (width, height)) for image in (found, painted, spread))
+    apart = [largest_difference(image, wanted) for image in pictures]
+    least = functools.reduce(cv2.min, apart)
+    shown, times = np.zeros(wanted.shape, np.float32), np.zeros(certain.shape, np.float32)
+    for image, difference in zip(pictures, apart, strict=True):
+        closest = cv2.compare(difference, least, cv2.CMP_EQ)
+        cv2.accumulate(image, shown, closest)
+        cv2.accumulate(closest, times)
+    shown *= 255 / times[:, :, None]
+    result = np.where(certain[:, :, None], picture, np.round(shown).astype(np.uint8))
+    unseen = np.where(certain, painted > alike, least > cv2.add(alike, spread))
+    return np.where(unseen[:, :, None], wanted, result)
 
 
 def _noise(deviations: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from scipy.ndimage import uniform_filter
 
 from labeling.proposals.stacks import largest_difference
 
-STATE_SAMPLES = 24  # pictures that are searched for the colours a pixel shows
 STATES = 6  # colours a pixel may show for a while; more are objects in passing
 CONTRAST_NOISE = 5.0  # contrast to the neighbours counts up to 1, and half at so many deviations
 SURE, SURE_SHARE = 0.2, 0.3  # pixels decided in one round: those that cost this little, and at least this share
@@ -41,14 +40,13 @@ def behind_objects(
     """Choose a colour for every doubtful pixel, from the certain ones inwards; (H, W, 3) uint8."""
     height, width = certain.shape
     rows, columns = np.nonzero(~certain)
-    chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, STATE_SAMPLES).round().astype(int))]
-    samples, tolerance = chosen[:, rows, columns], alike[rows, columns]
+    samples, tolerance = pictures[:, rows, columns], alike[rows, columns]
     colours, counts, lasting = _states(samples, tolerance, picture[rows, columns])
     weight = np.where(lasting, SEEN_OFTEN_LASTING, SEEN_OFTEN)
     with np.errstate(divide="ignore"):
-        prior = -weight * np.log(counts / len(chosen))
+        prior = -weight * np.log(counts / len(pictures))
 
-    prior += MOVING_COLOUR * _moving_colours(chosen, picture, certain, alike, colours)
+    prior += MOVING_COLOUR * _moving_colours(pictures, picture, certain, alike, colours)
 
     number = np.full((height + 2, width + 2), -1)
     number[rows + 1, columns + 1] = np.arange(len(rows))
@@ -95,13 +93,14 @@ def behind_objects(
             costs[met], choices[met] = cost[np.arange(len(met)), best], best
         # The surest pixels first, so that a line goes on along itself before the sides close over it.
         cost = costs[front]
-        sure = cost <= max(SURE, np.quantile(cost, SURE_SHARE)) if len(front) else np.zeros(0, bool)
+        share = int(SURE_SHARE * len(cost))
+        sure = cost <= (max(SURE, np.partition(cost, share)[share]) if len(cost) else SURE)
         front, decided = front[~sure], front[sure]
         y, x, best = rows[decided] + 1, columns[decided] + 1, choices[decided]
         result[y, x] = colours[decided, best]
         known[y, x] = 1
         is_open[decided] = False
-        doubtful[y - 1, x - 1] = counts[decided, best] < CONVINCING * len(chosen)
+        doubtful[y - 1, x - 1] = counts[decided, best] < CONVINCING * len(pictures)
     grown = np.clip(np.round(result[1:-1, 1:-1]), 0, 255).astype(np.uint8)
     grown = _without_specks(grown, doubtful, usual)
     apart = _largest_channel(np.abs(grown[rows, columns] - own)) > np.maximum(tolerance, EDGE_LEVELS)
@@ -204,7 +203,7 @@ def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple
         opened[new] += 1
     counts = np.zeros((STATES, pixels), np.float32)
     colours = np.zeros((STATES, pixels, 3), np.float32)
-    for state in range(STATES):
+    for state in range(int(opened.max())):
         shows = cv2.compare(shown, float(state), cv2.CMP_EQ)
         counts[state] = (shows > 0).sum(0)
         for sample, mask in zip(samples, shows, strict=True):

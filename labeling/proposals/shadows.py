@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 
 from labeling.proposals.background import Background
-from labeling.proposals.stacks import largest_difference
+from labeling.proposals.stacks import components, largest_difference
 
 PICTURES = 12  # pictures to learn from: shadows fall on most of them or do not matter
 RESIDUAL_LEVELS, RESIDUAL_NOISE = 4.0, 2.0  # what a dimmed pixel may be off by
@@ -52,11 +52,9 @@ def find_shadows(pictures: np.ndarray, background: Background, threshold: np.nda
         share = light / WHOLE
         dimmed = front & (residual < allowed) & (share > DARKEST) & (share < BRIGHTEST)
         dim = cv2.morphologyEx(dimmed.astype(np.uint8), cv2.MORPH_OPEN, BLOCK)
-        count, labels, stats, _ = cv2.connectedComponentsWithStats(dim, connectivity=8)
+        labels, area = components(dim)
         others = cv2.dilate((front & ~dimmed).astype(np.uint8), BLOCK)
-        for label in range(1, count):
-            if stats[label, cv2.CC_STAT_AREA] < LEAST_AREA * dim.size:
-                continue
+        for label in np.flatnonzero(area >= max(1.0, LEAST_AREA * dim.size)):
             region = labels == label
             inside = share[region]
             low, middle, high = np.percentile(inside, [25, 50, 75])

@@ -39,6 +39,22 @@ def _comparators(count: int) -> list[tuple[int, int]]:
     return pairs
 
 
+def components(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The connected pieces of a mask (H, W) uint8 as labels (H, W) uint16, and the area of each label, (n,) int.
+
+    Much quicker than OpenCV's own statistics; label 0 is what no piece covers, and has no area.
+    """
+    count, labels = cv2.connectedComponents(mask, connectivity=8, ltype=cv2.CV_16U)
+    area = cv2.calcHist([labels], [0], None, [count], [0, count]).ravel().astype(np.intp)
+    area[0] = 0
+    return labels, area
+
+
+def place_of(labels: np.ndarray, label: int) -> np.ndarray:
+    """x, y, w, h of a label, (4,) int."""
+    return np.array(cv2.boundingRect(cv2.compare(labels, float(label), cv2.CMP_EQ)))
+
+
 def thickness(masks: Sequence[np.ndarray]) -> float:
     """How thick the thickest thing of a mask (H, W) uint8 is, from its middle to its edge; the median of several."""
     framed = [cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0) for mask in masks]

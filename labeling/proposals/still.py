@@ -18,7 +18,7 @@ from labeling.proposals.background import Background, background_of
 from labeling.proposals.exposure import with_exposure_of
 from labeling.proposals.matting import coverage_of, luma_first
 from labeling.proposals.shadows import find_shadows, shadow_pixels
-from labeling.proposals.stacks import disc, largest_difference, thickness
+from labeling.proposals.stacks import components, disc, largest_difference, place_of, thickness
 from labeling.proposals.standing import without_standing
 
 FAINT_LEVELS, FAINT_NOISE = 6.0, 3.0  # a pixel may belong to an object from here on: levels + so many deviations
@@ -83,10 +83,9 @@ class StillProposer:
         front, difference = self._front(image)
         if self._cuts is not None:
             front = cv2.subtract(front, self._cuts)
-        count, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8, ltype=cv2.CV_16U)
-        area = stats[:, cv2.CC_STAT_AREA]
-        least = max(self.config.min_area, self.config.min_share * labels.size, self._crumb * area[1:].max(initial=0))
-        pieces = [(int(label), stats[label, :4]) for label in range(1, count) if area[label] >= least]
+        labels, area = components(front)
+        least = max(self.config.min_area, self.config.min_share * labels.size, self._crumb * area.max())
+        pieces = [(int(label), place_of(labels, int(label))) for label in np.flatnonzero(area >= least)]
         pieces = [piece for piece in pieces if self._is_clear(difference, labels, *piece)]
         if self._parts is not None:
             labels, pieces = join_outside(labels, pieces, self._parts)
@@ -129,11 +128,9 @@ class StillProposer:
 
 def _largest(front: np.ndarray, share: float = 0.05) -> np.ndarray:
     """A mask (H, W) uint8 without the pieces that are small against its largest."""
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(front, connectivity=8)
-    area = stats[:, cv2.CC_STAT_AREA]
-    keep = area >= share * area[1:].max(initial=0)
-    keep[0] = False
-    return keep[labels].astype(np.uint8)
+    labels, area = components(front)
+    keep = (area > 0) & (area >= share * area.max())
+    return keep.astype(np.uint8).take(labels)
 
 
 def _levels(values: np.ndarray) -> np.ndarray:
