@@ -11,7 +11,7 @@ app = typer.Typer(
     help="Drop a folder of videos in, get tracked boxes out.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -49,15 +49,19 @@ def label(
     A run that was stopped goes on where it was; videos that are labeled already are left alone. Exit code 1 means that
     some videos failed: the table says which and why.
 
-    Examples:
-
-      spectrabox label videos --out labels.zarr
-
-      spectrabox label lab_camera --out flies.zarr --set keep_static=true
+    Example: `spectrabox label lab_camera --out flies.zarr --set keep_static=true` (all settings: `spectrabox settings`)
     """
     from flows import console
 
     console.label(videos, out, profile, config, set_ or [], workers, device, strict, refit, flow)
+
+
+@app.command()
+def settings() -> None:
+    """Print all settings with their defaults and what they do, as a file for `label --config`."""
+    from labeling.config import as_yaml
+
+    print(as_yaml())
 
 
 @app.command()

@@ -6,6 +6,7 @@ or value is refused before any work starts.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,19 @@ def load_config(file: Path | None = None, settings: list[str] | None = None, **v
     except ValidationError as error:
         lines = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors()]
         raise ConfigError("; ".join(lines)) from error
+
+
+def as_yaml(model: type[BaseModel] = LabelConfig, indent: int = 0) -> str:
+    """All settings with their defaults and what they do, as a YAML file that `load_config` reads."""
+    lines = []
+    for name, field in model.model_fields.items():
+        margin = "  " * indent
+        lines.append(f"{margin}# {field.description}")
+        if isinstance(field.default, BaseModel):
+            lines += [f"{margin}{name}:", as_yaml(type(field.default), indent + 1)]
+        else:
+            lines.append(f"{margin}{name}: {json.dumps(field.default)}")
+    return "\n".join(lines)
 
 
 def _put(data: dict[str, Any], keys: list[str], value: Any, setting: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labeling.config import ConfigError, load_config
+from labeling.config import ConfigError, LabelConfig, as_yaml, load_config
 
 
 def test_file_then_setting_then_value(tmp_path: Path) -> None:
@@ -44,3 +44,10 @@ def test_files_that_are_no_settings_are_refused(tmp_path: Path, text: str) -> No
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
         load_config(tmp_path / "nowhere.yaml")
+
+
+def test_printed_settings_are_the_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(as_yaml())
+    assert load_config(file) == LabelConfig()
+    assert "# Also label objects that stand still the whole time.\nkeep_static: false" in as_yaml()
