@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 from labeling.embeddings import Embedder
 from labeling.proposals import FrameProposals
 from labeling.trackers import Observation
+from labeling.trackers.borders import Borders
 from labeling.trackers.follower import BREAKING, Follower
 from labeling.trackers.kinds import Kinds
 from labeling.trackers.targets import Target
@@ -46,17 +47,17 @@ class AssociationTracker:
         born = 0
         for scene in scenes(views(frames, embedder)):
             opening = list(islice(scene, self.config.look_ahead))
-            targets, kinds = self._known_at_start(opening, embedder)
-            follower = self._follower(embedder, targets, kinds, born)
+            targets, kinds, borders = self._known_at_start(opening, embedder)
+            follower = self._follower(embedder, targets, kinds, borders, born)
             for number, view in enumerate(chain(opening, scene)):
                 follower.step(view, predict=number > 0)
                 yield from follower.history.release(view.index - self.config.fill)
             yield from follower.history.release()
             born = follower.born
 
-    def _known_at_start(self, opening: list[View], embedder: Embedder) -> tuple[list[Target], Kinds]:
+    def _known_at_start(self, opening: list[View], embedder: Embedder) -> tuple[list[Target], Kinds, Borders]:
         """Follow a scene's first frames backwards: objects that begin as one blob are known from when they parted."""
-        follower = self._follower(embedder, [], Kinds(), 0)
+        follower = self._follower(embedder, [], Kinds(), Borders(), 0)
         camera = np.eye(3)
         for number, view in enumerate(reversed(opening)):
             follower.step(replace(view, camera=camera), predict=number > 0)
@@ -66,8 +67,10 @@ class AssociationTracker:
         for target in known:
             target.number, target.described = -1, 0
             target.motion.velocity = -target.motion.velocity
-        return known, follower.kinds
+        return known, follower.kinds, follower.borders
 
-    def _follower(self, embedder: Embedder, targets: list[Target], kinds: Kinds, born: int) -> Follower:
+    def _follower(
+        self, embedder: Embedder, targets: list[Target], kinds: Kinds, borders: Borders, born: int
+    ) -> Follower:
         config = self.config
-        return Follower(embedder, targets, kinds, born, config.patience, config.fill, config.strictness)
+        return Follower(embedder, targets, kinds, borders, born, config.patience, config.fill, config.strictness)

@@ -6,14 +6,15 @@ Matches blobs with targets, finds targets inside blobs that they share, begins n
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from labeling.embeddings import Embedder
 from labeling.masks import Mask, intersection
 from labeling.trackers import Observation
-from labeling.trackers.grouping import gap, is_piece
+from labeling.trackers.borders import Borders
+from labeling.trackers.grouping import flexible_one, gap, is_piece
 from labeling.trackers.history import History
 from labeling.trackers.kinds import Heap, Kind, Kinds
+from labeling.trackers.matching import match, match_lost
 from labeling.trackers.splitting import Part, Placement, remainder, split
 from labeling.trackers.targets import INSIDE, NEVER, RIGID, Target, sides
 from labeling.trackers.template import Template
@@ -30,7 +31,6 @@ WHOLE = 5  # sightings alone after which an object is known to be one
 OUTGROWN = 1.3  # growth in one frame that an object that keeps its shape does not do by itself
 REST = 0.4  # share of a known object's area from which on what is left over of a blob is an object too
 RECHECK = 5  # frames after which to ask again whether a blob is a heap of known things
-LARGER, OTHER_COLOUR = 1.5, 25.0  # times the area and Lab units: from there on colour tells two objects apart
 GUESSED = 0.2  # score of a place that was not measured
 TOGETHER = 0.8  # score of a place inside a merged blob, as a share of the blob's
 DESCRIBED = 3  # looks that a track needs: until it was seen alone as often, those that it is known by stand in
@@ -44,6 +44,7 @@ class Follower:
         embedder: Embedder,
         targets: list[Target],
         kinds: Kinds,
+        borders: Borders,
         born: int,
         patience: int,
         fill: int,
@@ -53,6 +54,7 @@ class Follower:
         self.embedder = embedder
         self.targets = targets
         self.kinds = kinds
+        self.borders = borders
         self.born = born
         self.patience = patience
         self.fill = fill
@@ -67,10 +69,12 @@ class Follower:
                 target.motion.predict(view.camera)
             target.unseen += 1
             target.unmeasured += 1
+        if predict:
+            self.borders.meet(self.targets, view.shape)
         blobs = list(view.blobs)
         shapes = [target.expected(view) for target in self.targets]
-        owners = self._match(blobs, shapes, view)
-        self._match_lost(blobs, owners, view)
+        owners = match(self.targets, shapes, blobs, view, self.strictness)
+        match_lost(self.targets, blobs, owners, view)
         doubtful = {id(self.targets[i]) for i in self._put_into_blobs(blobs, shapes, owners)}
         self._join_pieces(blobs, shapes, owners, view)
         groups = [[self.targets[i] for i in members] for members in owners]
@@ -87,33 +91,6 @@ class Follower:
         (x, y), (height, width), margin = target.motion.position, view.shape, target.size
         inside = -margin < x < width + margin and -margin < y < height + margin
         return inside and target.unseen <= min(self.patience, 2 * target.sightings)
-
-    def _match(self, blobs: list[Blob], shapes: list[Mask | None], view: View) -> list[list[int]]:
-        """For each blob the targets that are in it, at most one so far."""
-        owners: list[list[int]] = [[] for _ in blobs]
-        cost = np.full((len(self.targets), len(blobs)), NEVER)
-        centres = np.array([blob.centre for blob in blobs]).reshape(-1, 2)
-        bounds = np.array([blob.mask.bounds for blob in blobs]).reshape(-1, 4)
-        for i, (target, shape) in enumerate(zip(self.targets, shapes, strict=True)):
-            place = target.place(view)
-            near = np.hypot(*(centres - place).T) <= target.gate
-            if shape is not None:
-                x1, y1, x2, y2 = shape.bounds
-                near |= (bounds[:, 0] < x2) & (bounds[:, 1] < y2) & (bounds[:, 2] > x1) & (bounds[:, 3] > y1)
-            for j in np.flatnonzero(near).tolist():
-                cost[i, j] = target.cost(shape, place, blobs[j])
-        for i, j in _assign(cost, self.strictness):
-            owners[j].append(i)
-        return owners
-
-    def _match_lost(self, blobs: list[Blob], owners: list[list[int]], view: View) -> None:
-        """Look for targets without a blob farther away, among the blobs without a target."""
-        found = {i for members in owners for i in members}
-        lost = [i for i in range(len(self.targets)) if i not in found]
-        free = [j for j, members in enumerate(owners) if not members]
-        cost = np.array([[self.targets[i].far_cost(blobs[j], view.shape) for j in free] for i in lost])
-        for i, j in _assign(cost, NEVER):
-            owners[free[j]].append(lost[i])
 
     def _put_into_blobs(self, blobs: list[Blob], shapes: list[Mask | None], owners: list[list[int]]) -> set[int]:
         """Put targets that have no blob of their own into the blob that covers the place where they should be.
@@ -179,6 +156,7 @@ class Follower:
             target.whole = RECHECK
         target.see(blob, view)
         self.kinds.learn(target)
+        self.borders.learn(target, blob.centre)
         self._found(view, target, blob.mask, blob.score, blob.looks)
 
     def _see_heap(self, target: Target, heap: Heap, blob: Blob, view: View) -> None:
@@ -219,7 +197,7 @@ class Follower:
             if len(targets) == 1:
                 self._see_alone(targets[0], blob, view)
                 return
-        flexible = _flexible(targets)
+        flexible = flexible_one(targets)
         parts = [
             Part(t.template, t.place(view), max(t.motion.deviation, (id(t) in doubtful) * t.size / 2), t is flexible)
             for t in targets
@@ -321,23 +299,3 @@ class Follower:
         target.described += looks is not None
         seen = Observation(view.index, target.number, mask, score, 0.0, looks)
         self.history.add(seen, target.motion, measured=target.unmeasured == 0)
-
-
-def _flexible(targets: list[Target]) -> Target | None:
-    """The one target that is much larger than the others and differs from them in colour, so that it may turn."""
-    *others, largest = sorted(targets, key=lambda target: target.area)
-    if all(
-        largest.area > LARGER * other.area
-        and np.linalg.norm(largest.template.colour - other.template.colour) > OTHER_COLOUR
-        for other in others
-    ):
-        return largest if others else None
-    return None
-
-
-def _assign(cost: np.ndarray, limit: float) -> list[tuple[int, int]]:
-    """Pairs of the cheapest assignment that cost less than `limit`."""
-    if not cost.size:
-        return []
-    rows, columns = linear_sum_assignment(np.minimum(cost, limit))
-    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if cost[i, j] < limit]

@@ -13,6 +13,7 @@ from labeling.trackers.targets import RIGID, Target
 
 APART = 8  # sightings alone after which a target has proved to be an object of its own
 LIMB = 0.25  # of the area of another object: what is smaller and is as long with it as it was alone is part of it
+LARGER, OTHER_COLOUR = 1.5, 25.0  # times the area and Lab units: from there on colour tells two objects apart
 INSEPARABLE = 4  # frames in which a piece must share the blob of the object it is part of
 
 
@@ -35,3 +36,15 @@ def is_piece(target: Target, group: list[Target]) -> bool:
     if target.together >= target.alone and any(target.area < LIMB * other.area for other in larger):
         return True
     return any(other.sides & target.sides for other in larger)
+
+
+def flexible_one(targets: list[Target]) -> Target | None:
+    """The one target that is much larger than the others and differs from them in colour, so that it may turn."""
+    *others, largest = sorted(targets, key=lambda target: target.area)
+    if all(
+        largest.area > LARGER * other.area
+        and np.linalg.norm(largest.template.colour - other.template.colour) > OTHER_COLOUR
+        for other in others
+    ):
+        return largest if others else None
+    return None

@@ -25,6 +25,7 @@ class PointFilter:
         """Begin at `position` (2,), standing still as far as known; `size` is the side of a square of equal area."""
         self.position = np.asarray(position, np.float64).copy()
         self.velocity = np.zeros(2)
+        self._last = self.position  # where it was on the frame before, in this frame's pixels
         self.size = size
         self._swerve = (FIRST_SWERVE * size) ** 2
         self._covariance = np.diag([self._jitter**2, (FIRST_SPEED * size) ** 2])
@@ -41,7 +42,7 @@ class PointFilter:
     def predict(self, camera: np.ndarray) -> None:
         """Go on by one frame; `camera` (3, 3) maps the last frame's pixels to this frame's."""
         here, ahead = project(camera, self.position), project(camera, self.position + self.velocity)
-        self.position, self.velocity = ahead, ahead - here
+        self._last, self.position, self.velocity = here, ahead, ahead - here
         step = np.array([[1.0, 1.0], [0.0, 1.0]])
         noise = self._swerve * np.array([[0.25, 0.5], [0.5, 1.0]])
         self._covariance = step @ self._covariance @ step.T + noise
@@ -63,9 +64,14 @@ class PointFilter:
         self.velocity = self.velocity + gain[1] * innovation
         self._covariance = self._covariance - np.outer(gain, self._covariance[0])
 
+    def reflect(self, position: np.ndarray, axes: np.ndarray) -> None:
+        """Go on from `position` (2,), turned back along `axes` (2,) bool."""
+        self.position = position
+        self.velocity = np.where(axes, -self.velocity, self.velocity)
+
     def _turn(self, measured: np.ndarray, error: float) -> None:
         """Take the last step as the new velocity: the object bounced off something or was pushed."""
-        self.velocity = measured - (self.position - self.velocity)
+        self.velocity = measured - self._last
         self.position = np.asarray(measured, np.float64).copy()
         self._covariance = np.array([[error, error], [error, 2 * error + self._swerve]])
 

@@ -78,6 +78,18 @@ class Template:
         shape, x, y = self.stamp(centre)
         return x, y, x + shape.shape[1], y + shape.shape[0]
 
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pixels (2,) from its left and top edge to its centre, and from there to its right and bottom edge.
+
+        Edges are where coverage passes one half; `before` and `after` go to the outermost pixels.
+        """
+        solid = self.shape >= 0.5
+        columns, rows = np.flatnonzero(solid.any(0)), np.flatnonzero(solid.any(1))
+        if not len(columns):
+            return self.before, self.after
+        first, last = np.array([columns[0], rows[0]]), np.array([columns[-1], rows[-1]]) + 1
+        return (self.centre - first) / self.fine, (last - self.centre) / self.fine
+
     def mask(self, centre: np.ndarray, height: int, width: int) -> Mask | None:
         """The shape at `centre` as a mask, clipped at the frame's borders; None if nothing is left."""
         shape, x, y = self.stamp(centre)

@@ -84,6 +84,24 @@ def test_a_bounce_at_the_border_keeps_the_identity():
     assert_follows(tracks, bouncing, list(range(35)), 1.5)
 
 
+def test_balls_that_meet_where_they_bounce_off_the_border_keep_their_identity():
+    def ball(start: tuple[float, float], velocity: tuple[float, float]) -> Path:
+        return lambda t: tuple(60 - abs((s + v * t - 4) % 112 - 56) for s, v in zip(start, velocity, strict=True))
+
+    paths = [
+        ball((22.7, 51.4), (-2.4, -1.2)),
+        ball((6.6, 15.2), (-0.2, 3)),
+        ball((40, 30), (2.6, -0.5)),
+        ball((50, 50), (1.5, 2)),
+    ]
+    tracks = tracked([(path, WHITE, 4) for path in paths], 60, (64, 64))
+    assert len(tracks) == 4
+    apart = [
+        t for t in range(60) if min(np.hypot(*np.subtract(a(t), b(t))) for a in paths for b in paths if a is not b) > 6
+    ]
+    assert len({assert_follows(tracks, path, apart, 2.0) for path in paths}) == 4
+
+
 @pytest.mark.parametrize("gap", [1, 5, 9])
 def test_a_short_gap_is_filled(gap):
     path = line((20, 48), (2, 0))
