@@ -119,7 +119,7 @@ def stand_out_threshold(contrast: np.ndarray, background: Background) -> np.ndar
 def _parts(stands_out: np.ndarray, moving: Sequence[np.ndarray]) -> np.ndarray:
     """The compact pieces of `stands_out` that something in each of `moving` touches; all (H, W) uint8, 0 or 1."""
     radius = max(1, int(thickness(moving) / 3))  # lines on the floor are thinner than what stands on it
-    filled = cv2.morphologyEx(stands_out, cv2.MORPH_CLOSE, disc(radius // 2))
+    filled = cv2.morphologyEx(stands_out, cv2.MORPH_CLOSE, disc(radius))
     opened = cv2.morphologyEx(filled, cv2.MORPH_OPEN, disc(radius))
     _, labels, stats, _ = cv2.connectedComponentsWithStats(opened, connectivity=8)
     area = np.median([_largest_area(front) for front in moving])
