@@ -14,7 +14,7 @@ import numpy as np
 
 from labeling.proposals.background import Background
 from labeling.proposals.shadows import Shadows, shadow_pixels
-from labeling.proposals.stacks import components, disc, largest_difference, thickness
+from labeling.proposals.stacks import components, disc, largest_difference, place_of, thickness
 
 SMALL_SIDE = 112  # the surroundings are estimated on a picture of this size
 SURROUNDINGS = 3  # as the median of a window of one third of it
@@ -23,6 +23,7 @@ STAND_OUT_CLUTTER, CLUTTER = 1.5, 90  # and than 1.5 times what a tenth of the s
 TOUCHED = 0.97  # share of the pictures on which something that moves touches one and the same place of a part
 REACH = 2  # pixels of gap that count as touching, beyond a part's own radius: a joint turns
 LARGEST = 0.6  # a part is at most this large against what moves
+MOSTLY = 0.8  # share of a piece that is inside of parts: it is nothing else
 WIDEST = 0.5  # and extend over this share of the picture
 
 
@@ -83,6 +84,36 @@ def join_outside(labels: np.ndarray, pieces: list[Piece], parts: np.ndarray) -> 
     low, high = corners[:, :2].min(0), corners[:, 2:].max(0)
     labels = np.where(np.isin(labels, joined), feet[0], labels).astype(labels.dtype)
     return labels, [(feet[0], np.concatenate([low, high - low]))] + [p for p in pieces if p[0] not in joined]
+
+
+def join_parts(labels: np.ndarray, pieces: list[Piece], parts: np.ndarray) -> tuple[np.ndarray, list[Piece]]:
+    """Join the pieces of one frame that are nothing but unmoving parts with the moving thing they belong to.
+
+    A part is touched by its thing all the time, or it would not be one; where a gap is left between the two, as of
+    dark before dark, it goes to the nearest piece that moves.
+
+    Args:
+        labels: (H, W).
+        pieces: Those that count.
+        parts: Where unmoving parts of moving things are, (H, W) bool.
+    """
+    masks = {label: cv2.compare(labels, float(label), cv2.CMP_EQ) for label, _ in pieces}
+    inside = parts.astype(np.uint8)
+    lone = [
+        label
+        for label, mask in masks.items()
+        if cv2.countNonZero(cv2.bitwise_and(mask, inside)) > MOSTLY * cv2.countNonZero(mask)
+    ]
+    places = {label: place for label, place in pieces if label not in lone}
+    if not lone or not places:
+        return labels, pieces
+    labels = labels.copy()
+    for label in lone:
+        distance = cv2.distanceTransform(cv2.bitwise_not(masks[label]), cv2.DIST_L2, 3)
+        owner = min(places, key=lambda other: cv2.minMaxLoc(distance, masks[other])[0])
+        labels[masks[label] > 0] = owner
+        places[owner] = place_of(labels, owner)
+    return labels, list(places.items())
 
 
 def surroundings(picture: np.ndarray) -> list[np.ndarray]:

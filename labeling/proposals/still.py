@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from labeling.masks import Mask
 from labeling.proposals import Proposal
 from labeling.proposals.afterimages import without_afterimages
-from labeling.proposals.attached import join_outside, without_attached
+from labeling.proposals.attached import join_outside, join_parts, without_attached
 from labeling.proposals.background import Background, background_of
 from labeling.proposals.exposure import with_exposure_of
 from labeling.proposals.matting import coverage_of, luma_first
@@ -88,7 +88,7 @@ class StillProposer:
         pieces = [(int(label), place_of(labels, int(label))) for label in np.flatnonzero(area >= least)]
         pieces = [piece for piece in pieces if self._is_clear(difference, labels, *piece)]
         if self._parts is not None:
-            labels, pieces = join_outside(labels, pieces, self._parts)
+            labels, pieces = join_parts(*join_outside(labels, pieces, self._parts), self._parts)
         picture = luma_first(image)
         masks = [self._matte(picture, difference, labels, label, place) for label, place in pieces]
         return [Proposal(mask, 1.0) for mask in masks if mask is not None]

@@ -47,6 +47,13 @@ def test_a_thing_that_only_budges_is_not_in_the_background() -> None:
     assert worst(background_of(shot(places)).picture) < 8
 
 
+def test_in_a_large_picture_lines_behind_a_thing_stay_sharp() -> None:
+    places = [(20, 30)] * 14 + [(10 + 8 * k, 30 + k) for k in range(1, 11)]
+    large = np.stack([cv2.resize(picture, (500, 400), interpolation=cv2.INTER_NEAREST) for picture in shot(places)])
+    found = cv2.resize(background_of(large).picture, (100, 80), interpolation=cv2.INTER_NEAREST)
+    assert worst(found) < 8
+
+
 def test_on_rough_ground_the_colour_that_is_seen_moving_is_the_object() -> None:
     rng = np.random.default_rng(1)
     ground = cv2.GaussianBlur(rng.normal(0, 1, (80, 100, 3)), (0, 0), 2)

@@ -5,6 +5,7 @@ import pytest
 
 from labeling import geometry
 from labeling.proposals import Proposal
+from labeling.proposals.attached import join_parts
 from labeling.proposals.still import StillConfig, StillProposer
 
 SIZE = 120
@@ -102,6 +103,15 @@ def test_an_arm_includes_the_joint_that_it_turns_about() -> None:
         (box,) = boxes(proposer.propose(picture))
         assert box[0] < 56
         assert box[2] > 64
+
+
+def test_a_foot_apart_from_its_arm_goes_to_the_piece_that_moves_next_to_it() -> None:
+    labels = np.zeros((40, 60), np.uint16)
+    labels[30:36, 10:20], labels[5:26, 12:18], labels[5:15, 45:55] = 1, 2, 3
+    pieces = [(1, np.array([10, 30, 10, 6])), (2, np.array([12, 5, 6, 21])), (3, np.array([45, 5, 10, 10]))]
+    joined, left = join_parts(labels, pieces, labels == 1)
+    assert {label: tuple(place) for label, place in left} == {2: (10, 5, 10, 31), 3: (45, 5, 10, 10)}
+    assert (joined[labels == 1] == 2).all()
 
 
 def test_what_never_moves_is_proposed_only_on_request() -> None:
