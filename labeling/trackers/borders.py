@@ -35,9 +35,12 @@ class Borders:
         for target in targets:
             if target.rigid < RIGID:
                 continue
+            position, velocity = target.motion.position, target.motion.velocity
+            x1, y1, x2, y2 = target.template.reach(position)
+            if x1 > 0 and y1 > 0 and x2 < shape[1] and y2 < shape[0]:
+                continue
             before, after = target.template.edges()
             most = np.maximum(np.array([shape[1], shape[0]]) - after, before)
-            position, velocity = target.motion.position, target.motion.velocity
             low, high = (position < before) & (velocity < 0), (position > most) & (velocity > 0)
             if not (low | high).any():
                 continue
@@ -52,4 +55,4 @@ class Borders:
             turned, held = self._met[id(target)]
             nearer = np.linalg.norm(centre - held) - np.linalg.norm(centre - turned)
             self._went_on += target.leaving
-            self._turned += not target.leaving and nearer > CLEARLY * target.size
+            self._turned += int(not target.leaving and bool(nearer > CLEARLY * target.size))

@@ -79,7 +79,7 @@ class Target:
 
     def expected(self, view: View) -> Mask | None:
         """The remembered shape where it should be on this frame; None outside the frame."""
-        return self.template.mask(self.place(view), *view.shape)
+        return self.template.roughly(self.place(view), *view.shape)
 
     def place(self, view: View) -> np.ndarray:
         """Where its centre should be.

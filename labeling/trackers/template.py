@@ -23,6 +23,7 @@ RIM = np.ones((3, 3), np.uint8)  # one pixel around a shape, where colours mix
 class Template:
     """The remembered shape and colour of an object, around its centre."""
 
+    seen: Mask  # as it was seen
     shape: np.ndarray  # (h, w) float32, 0 to 1, `fine` times enlarged
     centre: np.ndarray  # (2,) the object's centre in the enlarged shape
     fine: int
@@ -46,7 +47,7 @@ class Template:
         else:
             shape, middle = mask.coverage * np.float32(1 / 255), before
         area = float(shape.sum()) / fine**2
-        return cls(shape, middle, fine, mean_colour(mask, image), area, before, np.array([width, height]) - before)
+        return cls(mask, shape, middle, fine, mean_colour(mask, image), area, before, np.array([width, height]) - before)
 
     def stamp(self, centre: np.ndarray) -> tuple[np.ndarray, int, int]:
         """The shape in pixels of the frame, (h, w) float32, and the x, y of its corner, for a centre in the frame."""
@@ -99,13 +100,22 @@ class Template:
         inside = shape[top - y : bottom - y, left - x : right - x]
         return Mask.cut((inside * 255 + 0.5).astype(np.uint8), left, top)
 
+    def roughly(self, centre: np.ndarray, height: int, width: int) -> Mask | None:
+        """The same to the nearest pixel, for comparisons: nothing is drawn."""
+        x, y = (round(float(c - b)) for c, b in zip(centre, self.before, strict=True))
+        rows, columns = self.seen.coverage.shape
+        left, top, right, bottom = max(x, 0), max(y, 0), min(x + columns, width), min(y + rows, height)
+        if left >= right or top >= bottom:
+            return None
+        return Mask(left, top, self.seen.coverage[top - y : bottom - y, left - x : right - x])
+
     def shrunk(self, factor: float) -> Template:
         """The same at `factor` of its size (below 1), for work at a smaller scale."""
         scale = factor / self.fine
         size = [max(1, round(side * scale)) for side in self.shape.shape[::-1]]
         shape = cv2.resize(self.shape, size, interpolation=cv2.INTER_AREA)
         middle = self.centre * np.array(size) / self.shape.shape[::-1]
-        return Template(shape, middle, 1, self.colour, float(shape.sum()), self.before * factor, self.after * factor)
+        return Template(self.seen, shape, middle, 1, self.colour, float(shape.sum()), self.before * factor, self.after * factor)
 
     @property
     def _steps(self) -> int:
