@@ -165,7 +165,7 @@ def _cost(earlier: Tracklet, later: Tracklet, config: ReacquireConfig) -> float:
 
 
 def _in_pieces(earlier: Tracklet, later: Tracklet) -> bool:
-    """Are two tracklets that overlap in time one object behind a post: gone on one side while it comes out on the other?
+    """Are two tracklets that overlap in time one object behind a post, going on one side and coming on the other?
 
     Then the two pieces together are not larger than the object, which lasts before and after.
     """
