@@ -47,7 +47,9 @@ class Template:
         else:
             shape, middle = mask.coverage * np.float32(1 / 255), before
         area = float(shape.sum()) / fine**2
-        return cls(mask, shape, middle, fine, mean_colour(mask, image), area, before, np.array([width, height]) - before)
+        return cls(
+            mask, shape, middle, fine, mean_colour(mask, image), area, before, np.array([width, height]) - before
+        )
 
     def stamp(self, centre: np.ndarray) -> tuple[np.ndarray, int, int]:
         """The shape in pixels of the frame, (h, w) float32, and the x, y of its corner, for a centre in the frame."""
@@ -115,7 +117,9 @@ class Template:
         size = [max(1, round(side * scale)) for side in self.shape.shape[::-1]]
         shape = cv2.resize(self.shape, size, interpolation=cv2.INTER_AREA)
         middle = self.centre * np.array(size) / self.shape.shape[::-1]
-        return Template(self.seen, shape, middle, 1, self.colour, float(shape.sum()), self.before * factor, self.after * factor)
+        return Template(
+            self.seen, shape, middle, 1, self.colour, float(shape.sum()), self.before * factor, self.after * factor
+        )
 
     @property
     def _steps(self) -> int:
