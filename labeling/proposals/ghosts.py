@@ -16,7 +16,6 @@ from labeling.proposals.stacks import largest_difference
 STATES = 6  # colours a pixel may show for a while; more are objects in passing
 CONTRAST_NOISE = 5.0  # contrast to the neighbours counts up to 1, and half at so many deviations
 SURE, SURE_SHARE = 0.2, 0.3  # pixels decided in one round: those that cost this little, and at least this share
-NEIGHBOURS = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
 SEEN_OFTEN = 0.4  # how much contrast e times as many sightings outweigh
 SEEN_OFTEN_LASTING = 0.25  # the same for what was there first or last: an object came or went, so counts say little
 WHILE = 0.08  # share of the samples that it must have been there for
@@ -38,21 +37,16 @@ def behind_objects(
     picture: np.ndarray, certain: np.ndarray, pictures: np.ndarray, alike: np.ndarray, usual: float
 ) -> np.ndarray:
     """Choose a colour for every doubtful pixel, from the certain ones inwards; (H, W, 3) uint8."""
-    height, width = certain.shape
     rows, columns = np.nonzero(~certain)
-    samples, tolerance = pictures[:, rows, columns], alike[rows, columns]
-    colours, counts, lasting = _states(samples, tolerance, picture[rows, columns])
+    places, tolerance = np.flatnonzero(~certain), alike[~certain]
+    samples = np.stack([_packed(image).take(places) for image in pictures])
+    colours, counts, lasting = _states(samples, tolerance, _packed(picture).take(places))
     weight = np.where(lasting, SEEN_OFTEN_LASTING, SEEN_OFTEN)
     with np.errstate(divide="ignore"):
         prior = -weight * np.log(counts / len(pictures))
 
     prior += MOVING_COLOUR * _moving_colours(pictures, picture, certain, alike, colours)
 
-    number = np.full((height + 2, width + 2), -1)
-    number[rows + 1, columns + 1] = np.arange(len(rows))
-    result = np.zeros((height + 2, width + 2, 3), np.float32)
-    result[1:-1, 1:-1] = picture
-    known = np.zeros((height + 2, width + 2), np.uint8)
     islands, count = _islands(picture, certain, usual)
     meets = _rims(islands)[rows, columns]
     own = _means(picture, islands, count)[meets]
@@ -62,46 +56,9 @@ def behind_objects(
     suspicious = np.bincount(meets[showed], minlength=count) >= SUSPICIOUS * np.maximum(rim, 1)
     suspicious[0] = False
     doubted = cv2.dilate(suspicious[islands].astype(np.uint8), RIM)
-    known[1:-1, 1:-1] = certain & (doubted == 0)
-    lowest = np.full((2, *prior.shape), np.inf, np.float32)  # contrast to the two neighbours each colour fits best
-    is_open = np.ones(len(rows), bool)
+    grown, choices = _grown(picture, certain & (doubted == 0), places, colours, prior.astype(np.float32), usual)
     doubtful = np.zeros(certain.shape, bool)
-    front = np.zeros(0, np.intp)
-    costs, choices = np.full(len(rows), np.inf, np.float32), np.zeros(len(rows), np.intp)
-    y, x = np.nonzero(known & cv2.dilate((number >= 0).astype(np.uint8), np.ones((3, 3), np.uint8)))
-    while len(y):
-        touched = []
-        for dy, dx in NEIGHBOURS:
-            met = number[y + dy, x + dx]
-            fits = np.flatnonzero((met >= 0) & is_open[met])
-            if not len(fits):
-                continue
-            met = met[fits]
-            here = result[y[fits], x[fits]]
-            apart = _largest_channel(np.abs(colours[met] - here[:, None]))
-            contrast = apart / (apart + CONTRAST_NOISE * usual)
-            first, second = lowest[0, met], lowest[1, met]
-            lowest[1, met] = np.minimum(second, np.maximum(first, contrast))
-            lowest[0, met] = np.minimum(first, contrast)
-            touched.append(met)
-        if touched:
-            met = np.unique(np.concatenate(touched))
-            front = np.concatenate([front, met[np.isinf(costs[met])]])
-            first, second = lowest[:, met]
-            cost = (first + np.where(np.isfinite(second), second, first)) / 2 + prior[met]
-            best = cost.argmin(1)
-            costs[met], choices[met] = cost[np.arange(len(met)), best], best
-        # The surest pixels first, so that a line goes on along itself before the sides close over it.
-        cost = costs[front]
-        share = int(SURE_SHARE * len(cost))
-        sure = cost <= (max(SURE, np.partition(cost, share)[share]) if len(cost) else SURE)
-        front, decided = front[~sure], front[sure]
-        y, x, best = rows[decided] + 1, columns[decided] + 1, choices[decided]
-        result[y, x] = colours[decided, best]
-        known[y, x] = 1
-        is_open[decided] = False
-        doubtful[y - 1, x - 1] = counts[decided, best] < CONVINCING * len(pictures)
-    grown = np.clip(np.round(result[1:-1, 1:-1]), 0, 255).astype(np.uint8)
+    doubtful[rows, columns] = counts[np.arange(len(rows)), choices] < CONVINCING * len(pictures)
     grown = _without_specks(grown, doubtful, usual)
     apart = _largest_channel(np.abs(grown[rows, columns] - own)) > np.maximum(tolerance, EDGE_LEVELS)
     contrasts = np.bincount(meets[showed & apart], minlength=count)
@@ -109,6 +66,67 @@ def behind_objects(
     if not hidden.any():
         return grown
     return cv2.inpaint(grown, cv2.dilate(hidden[islands].astype(np.uint8), RIM) & certain, 3, cv2.INPAINT_TELEA)
+
+
+def _grown(
+    picture: np.ndarray, known: np.ndarray, places: np.ndarray, colours: np.ndarray, prior: np.ndarray, usual: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Decide on doubtful pixels from the known ones inwards.
+
+    Args:
+        picture: (H, W, 3) uint8.
+        known: (H, W) bool.
+        places: (M,) flat indices of the doubtful pixels.
+        colours: (M, S, 3) float32 to choose from.
+        prior: (M, S) float32, what each costs whatever its neighbours are.
+        usual: The noise.
+
+    Returns:
+        The picture with the chosen colours, and which those are, (M,).
+    """
+    height, width = known.shape
+    stride = width + 2
+    around = np.array([dy * stride + dx for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx])[:, None]
+    padded = places + 2 * (places // width) + stride + 1
+    number = np.full((height + 2) * stride, -1)  # of the doubtful pixels that are still open
+    number[padded] = np.arange(len(places))
+    result = np.zeros((height + 2, stride, 3), np.float32)
+    result[1:-1, 1:-1] = picture
+    result = result.reshape(-1, 3)
+    first, second = np.full((2, *prior.shape), np.inf, np.float32)  # contrast to the two best-fitting neighbours
+    costs, choices = np.full(len(places), np.inf, np.float32), np.zeros(len(places), np.intp)
+    front = np.zeros(0, np.intp)
+    near = cv2.dilate((number >= 0).astype(np.uint8).reshape(height + 2, stride), BLOCK)
+    decided = np.flatnonzero(near & np.pad(known, 1))
+    while len(decided):
+        met = number.take(decided + around)
+        pairs = np.flatnonzero(met >= 0)
+        ends = np.cumsum((met >= 0).sum(1))
+        met, here = met.ravel()[pairs], result.take(decided.take(pairs % len(decided)), axis=0)
+        apart = _largest_channel(np.abs(colours.take(met, axis=0) - here[:, None]))
+        contrast = apart / (apart + np.float32(CONTRAST_NOISE * usual))
+        for start, end in zip((0, *ends), ends, strict=False):  # one direction at a time: it meets a pixel only once
+            some, now = met[start:end], contrast[start:end]
+            before = first.take(some, axis=0)
+            second[some] = np.minimum(second.take(some, axis=0), np.maximum(before, now))
+            first[some] = np.minimum(before, now)
+        met = np.unique(met)
+        front = np.concatenate([front, met[np.isinf(costs[met])]])
+        low, high = first.take(met, axis=0), second.take(met, axis=0)
+        cost = (low + np.where(np.isfinite(high), high, low)) / 2 + prior.take(met, axis=0)
+        choices[met] = best = cost.argmin(1)
+        costs[met] = cost[np.arange(len(met)), best]
+        if not len(front):
+            break
+        # The surest pixels first, so that a line goes on along itself before the sides close over it.
+        cost, share = costs[front], int(SURE_SHARE * len(front))
+        sure = cost <= max(SURE, np.partition(cost, share)[share])
+        front, chosen = front[~sure], front[sure]
+        decided = padded[chosen]
+        result[decided] = colours[chosen, choices[chosen]]
+        number[decided] = -1
+    grown = result.reshape(height + 2, stride, 3)[1:-1, 1:-1]
+    return np.clip(np.round(grown), 0, 255).astype(np.uint8), choices
 
 
 def _without_specks(picture: np.ndarray, doubtful: np.ndarray, usual: float) -> np.ndarray:
@@ -176,16 +194,16 @@ def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple
     """The colours that pixels show for a while.
 
     Args:
-        samples: (K, M, 3) uint8, pictures in order of time.
+        samples: (K, M) `_packed` colours, pictures in order of time.
         alike: (M,) uint8, differences up to this are noise.
-        middle: (M, 3) uint8, the median.
+        middle: (M,) `_packed`, the median.
 
     Returns:
         colours (M, STATES, 3) float32; how many samples show each, (M, STATES), 0 for unused ones; and whether one was
         there for the first or the last while of a pixel whose ends differ, (M, STATES) bool.
     """
     pixels = samples.shape[1]
-    leaders = np.empty((STATES, pixels, 3), np.uint8)
+    leaders = np.empty((STATES, pixels), np.uint32)
     leaders[0] = middle
     opened = np.ones(pixels, np.intp)
     shown = np.zeros(samples.shape[:2], np.uint8)
@@ -193,7 +211,7 @@ def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple
         apart = _apart(sample, leaders[0])
         for state in range(1, int(opened.max())):
             some = np.flatnonzero(opened > state)
-            there = _apart(sample.take(some, axis=0), leaders[state].take(some, axis=0))
+            there = _apart(sample.take(some), leaders[state].take(some))
             closer = there < apart[some]
             apart[some[closer]], nearest[some[closer]] = there[closer], state
         new = np.flatnonzero(apart > alike)
@@ -201,25 +219,28 @@ def _states(samples: np.ndarray, alike: np.ndarray, middle: np.ndarray) -> tuple
         new = new[opened[new] < STATES]
         leaders[opened[new], new] = sample[new]
         opened[new] += 1
-    counts = np.zeros((STATES, pixels), np.float32)
-    colours = np.zeros((STATES, pixels, 3), np.float32)
-    for state in range(int(opened.max())):
-        shows = cv2.compare(shown, float(state), cv2.CMP_EQ)
-        counts[state] = (shows > 0).sum(0)
-        for sample, mask in zip(samples, shows, strict=True):
-            cv2.accumulate(sample[None], colours[state][None], mask[None])
-    colours /= np.maximum(counts, 1)[:, :, None]
+    kinds = pixels * (STATES + 1)
+    kind = (np.arange(pixels) * (STATES + 1) + shown).ravel()
+    counts = np.bincount(kind, minlength=kinds).reshape(pixels, -1)[:, :STATES].astype(np.float32)
+    channels = [samples.view(np.uint8).reshape(*samples.shape, 4)[:, :, channel].ravel() for channel in range(3)]
+    sums = [np.bincount(kind, values, minlength=kinds).reshape(pixels, -1)[:, :STATES] for values in channels]
+    colours = np.stack(sums, 2).astype(np.float32) / np.maximum(counts, 1)[:, :, None]
     lasting = np.zeros((pixels, STATES), bool)
     while_ = a_while(len(samples))
     for ends in (shown[:while_], shown[-while_:]):
         stays = np.flatnonzero((ends == ends[0]).all(0) & (ends[0] < STATES) & (shown[0] != shown[-1]))
         lasting[stays, ends[0, stays]] = True
-    return np.ascontiguousarray(colours.transpose(1, 0, 2)), np.ascontiguousarray(counts.T), lasting
+    return colours, counts, lasting
+
+
+def _packed(picture: np.ndarray) -> np.ndarray:
+    """A picture (H, W, 3) uint8 as one number a pixel, (H * W,) uint32: much quicker to pick from."""
+    return cv2.cvtColor(picture, cv2.COLOR_RGB2RGBA).reshape(-1, 4).view(np.uint32).ravel()
 
 
 def _apart(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """By how much colours (n, 3) uint8 differ in the channel that differs most, (n,) uint8."""
-    return largest_difference(first[None], second[None])[0]
+    """By how much `_packed` colours (n,) differ in the channel that differs most, (n,) uint8."""
+    return largest_difference(*(packed.view(np.uint8).reshape(1, -1, 4) for packed in (first, second)))[0]
 
 
 def a_while(samples: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 def largest_difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """By how much the channel that differs most differs between two pictures (H, W, 3) uint8; (H, W) uint8."""
-    red, green, blue = cv2.split(cv2.absdiff(first, second))
+    red, green, blue, *_ = cv2.split(cv2.absdiff(first, second))
     return cv2.max(cv2.max(red, green), blue)
 
 
