@@ -22,7 +22,7 @@ class Observation:
     mask: Mask
     score: float  # 0 to 1
     motion: float  # speed against the scene (camera motion taken out), pixels a frame
-    embedding: np.ndarray | None = None  # (D,) unit length; None where the object is hidden or was guessed
+    embedding: np.ndarray | None = None  # (D,) unit length; None where it is hidden or guessed, or as just before
 
 
 class Tracker(Protocol):

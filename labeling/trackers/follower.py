@@ -157,7 +157,7 @@ class Follower:
         target.see(blob, view)
         self.kinds.learn(target)
         self.borders.learn(target, blob.centre)
-        self._found(view, target, blob.mask, blob.score, blob.looks)
+        self._found(view, target, blob.mask, blob.score, blob.looks if blob.described else None)
 
     def _see_heap(self, target: Target, heap: Heap, blob: Blob, view: View) -> None:
         """What was taken for one object is several: it goes on as the one that is most like it and nearest to it."""
@@ -269,7 +269,7 @@ class Follower:
         mask = kind.template.mask(placement.centre, *view.shape)
         if mask is None:
             return
-        alike = Blob(mask, blob.score, placement.centre, kind.area, kind.looks)
+        alike = Blob(mask, blob.score, placement.centre, kind.area, lambda: kind.looks)
         target = self._recall(alike, view, True)
         if target is None:
             target = Target.begin(-1, alike, view.image)

@@ -9,8 +9,10 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from labeling.masks import Mask
-from labeling.trackers.targets import NEVER, Target
+from labeling.trackers.targets import NEVER, Target, mask_iou
 from labeling.trackers.views import Blob, View
+
+EVIDENT = 0.6  # overlap from which on two that have only each other belong together, whatever they look like
 
 
 def match(
@@ -19,16 +21,22 @@ def match(
     """For each blob the targets that are in it, at most one so far; `shapes` are those that the targets should have."""
     owners: list[list[int]] = [[] for _ in blobs]
     cost = np.full((len(targets), len(blobs)), NEVER)
+    near = np.zeros(cost.shape, bool)
+    places = [target.place(view) for target in targets]
     centres = np.array([blob.centre for blob in blobs]).reshape(-1, 2)
     bounds = np.array([blob.mask.bounds for blob in blobs]).reshape(-1, 4)
-    for i, (target, shape) in enumerate(zip(targets, shapes, strict=True)):
-        place = target.place(view)
-        near = np.hypot(*(centres - place).T) <= target.gate
+    for i, (target, place, shape) in enumerate(zip(targets, places, shapes, strict=True)):
+        near[i] = np.hypot(*(centres - place).T) <= target.gate
         if shape is not None:
             x1, y1, x2, y2 = shape.bounds
-            near |= (bounds[:, 0] < x2) & (bounds[:, 1] < y2) & (bounds[:, 2] > x1) & (bounds[:, 3] > y1)
-        for j in np.flatnonzero(near).tolist():
-            cost[i, j] = target.cost(shape, place, blobs[j])
+            near[i] |= (bounds[:, 0] < x2) & (bounds[:, 1] < y2) & (bounds[:, 2] > x1) & (bounds[:, 3] > y1)
+    single = (near.sum(1) == 1)[:, None] & (near.sum(0) == 1)
+    for i, j in np.argwhere(near).tolist():
+        shape = shapes[i]
+        if single[i, j] and shape is not None and mask_iou(shape, blobs[j].mask) > EVIDENT:
+            cost[i, j] = 0
+        else:
+            cost[i, j] = targets[i].cost(shape, places[i], blobs[j])
     for i, j in _assign(cost, strictness):
         owners[j].append(i)
     return owners

@@ -14,6 +14,7 @@ from labeling.trackers.views import Blob, View
 NEVER = 1e6  # cost of a pair that must not be matched
 CONFIRMED = 2  # sightings after which a target is trusted to be an object
 LOOKS_MEMORY = 0.1  # how fast the remembered looks follow the object
+OFTEN = 4  # frames after which the looks of an object that nothing can be mistaken for are taken again
 AREA_MEMORY = 0.3
 RIGID_MEMORY = 0.2
 RIGID = 0.85  # share of a shape that stays from sighting to sighting, from which on it is not expected to grow
@@ -38,6 +39,7 @@ class Target:
     area: float
     sightings: int = 0
     alone: int = 0  # sightings that it shared with nobody
+    undescribed: int = 0  # sightings alone since its looks were last compared
     described: int = 0  # sightings of its track that were given out with looks
     together: int = 0  # frames in a row in which it shared its blob
     unseen: int = 0  # frames since it was last found, alone or inside a blob
@@ -115,8 +117,11 @@ class Target:
         self.alone += 1
         self.together = 0
         self.motion.update(blob.centre)
-        looks = self.looks + LOOKS_MEMORY * (blob.looks - self.looks)
-        self.looks = looks / np.linalg.norm(looks)
+        self.undescribed += 1
+        if blob.described or self.alone < OFTEN or self.undescribed >= OFTEN:
+            looks = self.looks + (1 - (1 - LOOKS_MEMORY) ** self.undescribed) * (blob.looks - self.looks)
+            self.looks = looks / np.linalg.norm(looks)
+            self.undescribed = 0
 
     def _remember_extent(self, blob: Blob) -> None:
         """Keep how large it was in one piece; the memory fades, as things shrink."""
@@ -196,9 +201,11 @@ class Target:
         distance = float(np.linalg.norm(blob.centre - self.motion.position))
         jump = min(1.5 * self.size, JUMP * max(shape))
         gate = 0.5 * self.size + 3 * self.motion.deviation + jump
-        unlike = 1.0 - float(self.looks @ blob.looks)
         growth = abs(float(np.log(blob.area / max(self.area, 1e-6))))
-        if distance > gate or unlike > (0.35 if merged else 0.2) or growth > (1.5 if merged else 0.7):
+        if distance > gate or growth > (1.5 if merged else 0.7):
+            return NEVER
+        unlike = 1.0 - float(self.looks @ blob.looks)
+        if unlike > (0.35 if merged else 0.2):
             return NEVER
         return distance / gate + 2 * unlike + growth
 

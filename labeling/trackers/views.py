@@ -5,8 +5,9 @@ Turns proposals into blobs that carry what matching asks for: centre, area and l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -26,9 +27,19 @@ class Blob:
     score: float
     centre: np.ndarray  # (2,)
     area: float
-    looks: np.ndarray  # (D,)
+    describe: Callable[[], np.ndarray]  # (D,) looks
     pieces: int = 1
     offset: np.ndarray | None = None  # (2,) from its first piece to its second
+
+    @cached_property
+    def looks(self) -> np.ndarray:
+        """What it looks like, (D,): worked out when somebody asks, as most blobs are known by their place."""
+        return self.describe()
+
+    @property
+    def described(self) -> bool:
+        """Did somebody ask?"""
+        return "looks" in self.__dict__
 
 
 @dataclass(frozen=True)
@@ -53,11 +64,7 @@ def views(frames: Iterable[FrameProposals], embedder: Embedder) -> Iterator[View
         image = proposals.frame.image
         most = WHOLE_PICTURE * image.shape[0] * image.shape[1]
         kept = [(p, area) for p in proposals.proposals if (area := p.mask.area) < most]
-        looks = embedder.embed(image, [p.mask for p, _ in kept])
-        blobs = [
-            Blob(p.mask, p.score, centre_of_mass(p.mask).astype(np.float64), area, look)
-            for (p, area), look in zip(kept, looks, strict=True)
-        ]
+        blobs = [blob_of(p.mask, p.score, image, embedder, area) for p, area in kept]
         yield View(proposals.frame.index, image, blobs, proposals.camera, proposals.cut)
 
 
@@ -80,17 +87,18 @@ def scenes(stream: Iterable[View]) -> Iterator[Iterator[View]]:
         yield scene(first)
 
 
-def blob_of(mask: Mask, score: float, image: np.ndarray, embedder: Embedder, pieces: int = 1) -> Blob:
-    """A blob of one mask."""
-    looks = embedder.embed(image, [mask])[0]
-    return Blob(mask, score, centre_of_mass(mask).astype(np.float64), mask.area, looks, pieces)
+def blob_of(mask: Mask, score: float, image: np.ndarray, embedder: Embedder, area: float | None = None) -> Blob:
+    """A blob of one mask, of `area` if that is known."""
+    centre = centre_of_mass(mask).astype(np.float64)
+    area = mask.area if area is None else area
+    return Blob(mask, score, centre, area, lambda: embedder.embed(image, [mask])[0])
 
 
 def joined(first: Blob, second: Blob, image: np.ndarray, embedder: Embedder) -> Blob:
     """Two pieces as one blob."""
     pieces = first.pieces + second.pieces
-    whole = blob_of(union(first.mask, second.mask), max(first.score, second.score), image, embedder, pieces)
-    return replace(whole, offset=second.centre - first.centre if first.offset is None else first.offset)
+    whole = blob_of(union(first.mask, second.mask), max(first.score, second.score), image, embedder)
+    return replace(whole, pieces=pieces, offset=second.centre - first.centre if first.offset is None else first.offset)
 
 
 def union(first: Mask, second: Mask) -> Mask:
