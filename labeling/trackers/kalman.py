@@ -78,5 +78,7 @@ class PointFilter:
 
 def project(camera: np.ndarray, point: np.ndarray) -> np.ndarray:
     """Where a point (2,) of the last frame lies on this one, by the homography `camera` (3, 3)."""
-    x, y, w = camera @ np.array([point[0], point[1], 1.0])
-    return np.array([x / w, y / w])
+    x, y = point.tolist()
+    (a, b, c), (d, e, f), (g, h, i) = camera.tolist()
+    w = g * x + h * y + i
+    return np.array([(a * x + b * y + c) / w, (d * x + e * y + f) / w])

@@ -13,6 +13,7 @@ from labeling.trackers.targets import NEVER, Target, mask_iou
 from labeling.trackers.views import Blob, View
 
 EVIDENT = 0.6  # overlap from which on two that have only each other belong together, whatever they look like
+NOWHERE = (0, 0, 0, 0)
 
 
 def match(
@@ -20,16 +21,16 @@ def match(
 ) -> list[list[int]]:
     """For each blob the targets that are in it, at most one so far; `shapes` are those that the targets should have."""
     owners: list[list[int]] = [[] for _ in blobs]
+    if not targets or not blobs:
+        return owners
     cost = np.full((len(targets), len(blobs)), NEVER)
-    near = np.zeros(cost.shape, bool)
     places = [target.place(view) for target in targets]
-    centres = np.array([blob.centre for blob in blobs]).reshape(-1, 2)
-    bounds = np.array([blob.mask.bounds for blob in blobs]).reshape(-1, 4)
-    for i, (target, place, shape) in enumerate(zip(targets, places, shapes, strict=True)):
-        near[i] = np.hypot(*(centres - place).T) <= target.gate
-        if shape is not None:
-            x1, y1, x2, y2 = shape.bounds
-            near[i] |= (bounds[:, 0] < x2) & (bounds[:, 1] < y2) & (bounds[:, 2] > x1) & (bounds[:, 3] > y1)
+    gates = np.array([target.gate for target in targets])
+    apart = np.array(places)[:, None] - np.array([blob.centre for blob in blobs])
+    expected = np.array([NOWHERE if shape is None else shape.bounds for shape in shapes])[:, None]
+    bounds = np.array([blob.mask.bounds for blob in blobs])
+    overlapping = ((expected[..., :2] < bounds[:, 2:]) & (expected[..., 2:] > bounds[:, :2])).all(2)
+    near = overlapping | (np.hypot(apart[..., 0], apart[..., 1]) <= gates[:, None])
     single = (near.sum(1) == 1)[:, None] & (near.sum(0) == 1)
     for i, j in np.argwhere(near).tolist():
         shape = shapes[i]

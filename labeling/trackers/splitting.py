@@ -6,6 +6,7 @@ place where it is expected; `split` shifts the shapes until together they explai
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -103,15 +104,20 @@ def split(component: Mask, parts: Sequence[Part], image: np.ndarray) -> tuple[li
         target if part.flexible else template.placed(centre, window)
         for part, template, centre in zip(parts, templates, centres, strict=True)
     ]
+    stale = [not part.flexible for part in parts]
     for _ in range(SWEEPS):
         moved = 0.0
         for i, template in enumerate(templates):
-            if parts[i].flexible:
+            if not stale[i]:
                 continue
+            stale[i] = False
             others = _explained(drawn, affinity, i)
             gain = ((target - np.maximum(others, affinity[i])) ** 2 - (target - others) ** 2) * known
             centre = _best_shift(gain, template, expected[i], deviations[i])
-            moved = max(moved, float(np.abs(centre - centres[i]).max()))
+            step = float(np.abs(centre - centres[i]).max())
+            if step > 0:
+                stale = [k != i and not part.flexible for k, part in enumerate(parts)]
+            moved = max(moved, step)
             centres[i], drawn[i] = centre, template.placed(centre, window)
         if moved < 0.1:
             break
@@ -201,8 +207,8 @@ def _explained(drawn: list[np.ndarray], affinity: list[np.ndarray], without: int
 
 def _best_shift(gain: np.ndarray, template: Template, expected: np.ndarray, deviation: float) -> np.ndarray:
     """The centre near `expected` at which the template gathers the least `gain` (less is better), to a fraction."""
-    side = float(np.sqrt(template.area))
-    reach = int(np.ceil(np.clip(3 * deviation, 0.6 * side + 1, 1.5 * side + 2)))
+    side = math.sqrt(template.area)
+    reach = math.ceil(min(max(3 * deviation, 0.6 * side + 1), 1.5 * side + 2))
     shape, x1, y1 = template.stamp(expected)
     base = template.snapped(expected)
     x2, y2 = x1 + shape.shape[1], y1 + shape.shape[0]
@@ -225,6 +231,6 @@ def _valley(values: np.ndarray, index: int) -> float:
     """Offset of the lowest point of a parabola through `index` and its neighbours, -0.5 to 0.5."""
     if not 0 < index < len(values) - 1:
         return 0.0
-    before, here, after = values[index - 1 : index + 2]
+    before, here, after = values[index - 1 : index + 2].tolist()
     bend = before - 2 * here + after
-    return float(np.clip((before - after) / (2 * bend), -0.5, 0.5)) if bend > 1e-9 else 0.0
+    return min(max((before - after) / (2 * bend), -0.5), 0.5) if bend > 1e-9 else 0.0

@@ -94,9 +94,8 @@ class Target:
         if self.leaving:
             return self.motion.position
         height, width = view.shape
-        before, after = self.template.before, self.template.after
-        most = np.array([width, height]) - after
-        return np.clip(self.motion.position, np.minimum(before, most), np.maximum(before, most))
+        (x, y), before, after = self.motion.position.tolist(), self.template.before, self.template.after
+        return np.array([_hold(x, before[0], width - after[0]), _hold(y, before[1], height - after[1])])
 
     def see(self, blob: Blob, view: View) -> None:
         """Take in a blob that is this object and nothing else."""
@@ -220,3 +219,8 @@ def sides(mask: Mask, shape: tuple[int, int]) -> int:
     """The sides of a frame of height, width `shape` that a mask touches: left 1, top 2, right 4, bottom 8."""
     x1, y1, x2, y2 = mask.bounds
     return (x1 <= 0) + 2 * (y1 <= 0) + 4 * (x2 >= shape[1]) + 8 * (y2 >= shape[0])
+
+
+def _hold(at: float, one: float, other: float) -> float:
+    """The nearest to `at` between two places."""
+    return min(max(at, min(one, other)), max(one, other))

@@ -32,6 +32,7 @@ class Template:
     before: np.ndarray  # (2,) pixels from the left and top edge of the object to its centre
     after: np.ndarray  # (2,) and from there to its right and bottom edge
     _stamps: dict[tuple[int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    _masks: dict[int, Mask | None] = field(default_factory=dict, repr=False, compare=False)  # by the stamp's id
 
     @classmethod
     def remember(cls, mask: Mask, centre: np.ndarray, image: np.ndarray) -> Template:
@@ -54,7 +55,8 @@ class Template:
     def stamp(self, centre: np.ndarray) -> tuple[np.ndarray, int, int]:
         """The shape in pixels of the frame, (h, w) float32, and the x, y of its corner, for a centre in the frame."""
         steps = self._steps
-        column, row = (round(float(c - m / self.fine) * steps) for c, m in zip(centre, self.centre, strict=True))
+        column = round((float(centre[0]) - float(self.centre[0]) / self.fine) * steps)
+        row = round((float(centre[1]) - float(self.centre[1]) / self.fine) * steps)
         (x, right), (y, down) = divmod(column, steps), divmod(row, steps)
         if (right, down) not in self._stamps:
             self._stamps[right, down] = self._shifted(right, down)
@@ -96,11 +98,18 @@ class Template:
     def mask(self, centre: np.ndarray, height: int, width: int) -> Mask | None:
         """The shape at `centre` as a mask, clipped at the frame's borders; None if nothing is left."""
         shape, x, y = self.stamp(centre)
-        left, top, right, bottom = max(x, 0), max(y, 0), min(x + shape.shape[1], width), min(y + shape.shape[0], height)
+        if id(shape) not in self._masks:
+            self._masks[id(shape)] = Mask.cut((shape * 255 + 0.5).astype(np.uint8))
+        whole = self._masks[id(shape)]
+        if whole is None:
+            return None
+        x1, y1, x2, y2 = whole.bounds
+        if x + x1 >= 0 and y + y1 >= 0 and x + x2 <= width and y + y2 <= height:
+            return Mask(x + x1, y + y1, whole.coverage)
+        left, top, right, bottom = max(-x, x1), max(-y, y1), min(width - x, x2), min(height - y, y2)
         if left >= right or top >= bottom:
             return None
-        inside = shape[top - y : bottom - y, left - x : right - x]
-        return Mask.cut((inside * 255 + 0.5).astype(np.uint8), left, top)
+        return Mask.cut(whole.coverage[top - y1 : bottom - y1, left - x1 : right - x1], x + left, y + top)
 
     def roughly(self, centre: np.ndarray, height: int, width: int) -> Mask | None:
         """The same to the nearest pixel, for comparisons: nothing is drawn."""
