@@ -157,9 +157,12 @@ def _parts(stands_out: np.ndarray, moving: Sequence[np.ndarray]) -> np.ndarray:
     height, width = stands_out.shape
     extent = np.maximum(stats[:, cv2.CC_STAT_WIDTH] / width, stats[:, cv2.CC_STAT_HEIGHT] / height)
     candidates = (stats[:, cv2.CC_STAT_AREA] <= LARGEST * area) & (extent <= WIDEST)
+    candidates[0] = False
     parts = np.zeros_like(stands_out)
+    if not candidates.any():
+        return parts
     distances = [cv2.distanceTransform(1 - front, cv2.DIST_L2, 3) for front in moving]
-    for label in np.flatnonzero(candidates[1:]) + 1:
+    for label in np.flatnonzero(candidates):
         x, y, w, h = stats[label, :4]
         window = np.s_[y : y + h, x : x + w]
         part = (labels[window] == label).astype(np.uint8)

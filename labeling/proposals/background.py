@@ -9,6 +9,7 @@ surroundings, even if the object covered it for most of the shot.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -16,7 +17,7 @@ import numpy as np
 
 from labeling.proposals.exposure import with_exposure_of
 from labeling.proposals.ghosts import a_while, behind_objects
-from labeling.proposals.stacks import largest_difference, ranked
+from labeling.proposals.stacks import evenly, largest_difference, ranked
 
 LEAST_NOISE = 1.0  # grey levels; even a rendered video is rounded and compressed
 MOST_NOISE = 12.0  # a pixel that varies more, varies because objects pass
@@ -37,29 +38,35 @@ class Background:
     noise: np.ndarray  # (H, W) float32, standard deviation in grey levels
 
 
-def background_of(pictures: np.ndarray) -> Background:
-    """The background of pictures (K, H, W, 3) uint8 taken by a camera that stands still."""
+def background_of(pictures: Sequence[np.ndarray]) -> Background:
+    """The background of pictures (H, W, 3) uint8 taken by a camera that stands still."""
     picture = ranked(pictures, len(pictures) // 2)
-    pictures = np.stack([with_exposure_of(picture, image) for image in pictures])
-    deviations = np.stack([largest_difference(image, picture) for image in pictures])
+    pictures = [with_exposure_of(picture, image) for image in pictures]
+    deviations = [largest_difference(image, picture) for image in pictures]
     noise = _noise(deviations)
     usual = float(np.median(noise))
     alike = np.clip(ALIKE_LEVELS + ALIKE_NOISE * np.minimum(noise, 2 * usual), 0, 255).astype(np.uint8)
-    same = deviations <= alike
-    seen = same.mean(0)
+    same = [cv2.compare(deviation, alike, cv2.CMP_LE) for deviation in deviations]
     while_ = a_while(len(pictures))
-    certain = (seen >= CERTAIN) | ((seen >= PASSING) & (same[:while_].mean(0) > 0.5) & (same[-while_:].mean(0) > 0.5))
+    seen, first, last = _share(same), _share(same[:while_]), _share(same[-while_:])
+    certain = (seen >= CERTAIN) | ((seen >= PASSING) & (first > 0.5) & (last > 0.5))
     if certain.any() and not certain.all():
-        chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, STATE_SAMPLES).round().astype(int))]
-        picture = _without_objects(picture, certain, chosen, alike, usual)
-        deviations = np.stack([largest_difference(image, picture) for image in pictures])
-        noise = _noise(deviations)
+        picture = _without_objects(picture, certain, evenly(pictures, STATE_SAMPLES), alike, usual)
+        noise = _noise([largest_difference(image, picture) for image in pictures])
         noise = np.where(noise > alike / ALIKE_NOISE, usual, noise)
     return Background(picture, noise)
 
 
+def _share(masks: Sequence[np.ndarray]) -> np.ndarray:
+    """On which share of masks (H, W) uint8, 0 or 255, each pixel is set; (H, W) float32."""
+    total = np.zeros(masks[0].shape, np.float32)
+    for mask in masks:
+        cv2.accumulate(mask, total)
+    return total / np.float32(255 * len(masks))
+
+
 def _without_objects(
-    picture: np.ndarray, certain: np.ndarray, pictures: np.ndarray, alike: np.ndarray, usual: float
+    picture: np.ndarray, certain: np.ndarray, pictures: Sequence[np.ndarray], alike: np.ndarray, usual: float
 ) -> np.ndarray:
     """What `behind_objects` finds on smaller pictures, looked up in the large ones; (H, W, 3) uint8."""
     height, width = certain.shape
@@ -69,7 +76,7 @@ def _without_objects(
     size = -(-width // factor), -(-height // factor)
     small, *others = (cv2.resize(image, size, interpolation=cv2.INTER_AREA) for image in (picture, *pictures))
     sure = cv2.resize(certain.astype(np.uint8) * 255, size, interpolation=cv2.INTER_AREA) > 254
-    found = behind_objects(small, sure, np.stack(others), cv2.resize(alike, size, interpolation=cv2.INTER_AREA), usual)
+    found = behind_objects(small, sure, others, cv2.resize(alike, size, interpolation=cv2.INTER_AREA), usual)
     painted = largest_difference(found, small)
     painted[~sure] = 0
     spread = largest_difference(cv2.dilate(found, BLOCK), cv2.erode(found, BLOCK))
@@ -87,8 +94,8 @@ def _without_objects(
     return np.where(unseen[:, :, None], wanted, result)
 
 
-def _noise(deviations: np.ndarray) -> np.ndarray:
-    """How much each pixel varies while nothing covers it, (H, W) float32, from (K, H, W) uint8.
+def _noise(deviations: Sequence[np.ndarray]) -> np.ndarray:
+    """How much each pixel varies while nothing covers it, (H, W) float32, from several (H, W) uint8.
 
     The quarter of the samples that come closest to the background shows it even where objects are most of the time;
     twice their deviation stands for the standard deviation of a pixel's largest channel.

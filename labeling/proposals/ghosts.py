@@ -7,6 +7,8 @@ that covered the same pixels on all pictures are recognised as islands and paint
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cv2
 import numpy as np
 from scipy.ndimage import uniform_filter
@@ -34,7 +36,7 @@ BLOCK, RIM = np.ones((3, 3), np.uint8), np.ones((5, 5), np.uint8)
 
 
 def behind_objects(
-    picture: np.ndarray, certain: np.ndarray, pictures: np.ndarray, alike: np.ndarray, usual: float
+    picture: np.ndarray, certain: np.ndarray, pictures: Sequence[np.ndarray], alike: np.ndarray, usual: float
 ) -> np.ndarray:
     """Choose a colour for every doubtful pixel, from the certain ones inwards; (H, W, 3) uint8."""
     rows, columns = np.nonzero(~certain)
@@ -143,7 +145,7 @@ def _without_specks(picture: np.ndarray, doubtful: np.ndarray, usual: float) -> 
 
 
 def _moving_colours(
-    pictures: np.ndarray, picture: np.ndarray, certain: np.ndarray, alike: np.ndarray, colours: np.ndarray
+    pictures: Sequence[np.ndarray], picture: np.ndarray, certain: np.ndarray, alike: np.ndarray, colours: np.ndarray
 ) -> np.ndarray:
     """How typical each of `colours` (M, S, 3) is of things that pass over certain background, 0 to 1, (M, S)."""
     passing = np.zeros(BINS**3)

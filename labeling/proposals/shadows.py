@@ -7,15 +7,15 @@ are lit now, where the background was seen in shadow) from objects on single pic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
 from labeling.proposals.background import Background
-from labeling.proposals.stacks import components, largest_difference
+from labeling.proposals.stacks import components, largest_difference, place_of
 
-PICTURES = 12  # pictures to learn from: shadows fall on most of them or do not matter
 RESIDUAL_LEVELS, RESIDUAL_NOISE = 4.0, 2.0  # what a dimmed pixel may be off by
 DARKEST, BRIGHTEST = 0.3, 0.93  # share of light left in a shadow
 EVEN = 0.04  # a shadow keeps one share of light: half its pixels lie within this much of the middle
@@ -24,7 +24,9 @@ LEAST_AREA = 1e-3  # share of the picture from which on a dim region says anythi
 EDGE_LEVELS, EDGE_NOISE = 8.0, 4.0  # background structure that shines through a shadow or is hidden by an object
 EDGE_PIXELS = 40  # fewer say nothing
 WHOLE = 64  # light is counted in parts of this
-BLOCK = np.ones((3, 3), np.uint8)
+SHADES = int(DARKEST * WHOLE) + 1, int(BRIGHTEST * WHOLE)  # from and to, in those parts
+BLOCK, HOLES = np.ones((3, 3), np.uint8), np.ones((7, 7), np.uint8)  # holes of this size in a shadow are closed
+ROOM = 7  # pixels around a shadow, so that closing works as on the whole picture
 
 
 @dataclass(frozen=True)
@@ -35,37 +37,37 @@ class Shadows:
     high: float  # to
 
 
-def find_shadows(pictures: np.ndarray, background: Background, threshold: np.ndarray) -> Shadows | None:
+def find_shadows(pictures: Sequence[np.ndarray], background: Background, threshold: np.ndarray) -> Shadows | None:
     """Learn the shadows of a shot, or None if it has none that are sure not to be dark objects.
 
     Args:
-        pictures: (K, H, W, 3) uint8.
+        pictures: Sampled ones, (H, W, 3) uint8.
         background: The scene without its objects.
         threshold: (H, W) uint8, larger differences to the background are foreground.
     """
     structured, allowed = _structured(background), _allowed(background)
-    chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, PICTURES).astype(int))]
     shares, through, hidden, touching, apart = [], 0, 0, 0, 0
-    for image in chosen:
-        front = largest_difference(image, background.picture) > threshold
+    for image in pictures:
+        front = cv2.compare(largest_difference(image, background.picture), threshold, cv2.CMP_GT)
         light, residual = dimming(image, background)
-        share = light / WHOLE
-        dimmed = front & (residual < allowed) & (share > DARKEST) & (share < BRIGHTEST)
-        dim = cv2.morphologyEx(dimmed.astype(np.uint8), cv2.MORPH_OPEN, BLOCK)
-        labels, area = components(dim)
-        others = cv2.dilate((front & ~dimmed).astype(np.uint8), BLOCK)
-        for label in np.flatnonzero(area >= max(1.0, LEAST_AREA * dim.size)):
-            region = labels == label
+        explained = cv2.bitwise_and(front, cv2.compare(residual, allowed, cv2.CMP_LT))
+        dimmed = cv2.bitwise_and(explained, cv2.inRange(light, *SHADES))
+        labels, area = components(cv2.morphologyEx(dimmed, cv2.MORPH_OPEN, BLOCK))
+        others = cv2.dilate(cv2.subtract(front, dimmed), BLOCK)
+        for label in np.flatnonzero(area >= max(1.0, LEAST_AREA * front.size)):
+            x, y, w, h = place_of(labels, int(label))
+            window = np.s_[max(y - ROOM, 0) : y + h + ROOM, max(x - ROOM, 0) : x + w + ROOM]
+            region, share = labels[window] == label, light[window] / WHOLE
             inside = share[region]
             low, middle, high = np.percentile(inside, [25, 50, 75])
             if high - low > 2 * EVEN:
                 continue
             shares.append(inside[np.abs(inside - middle) < 2 * EVEN])
-            whole = cv2.morphologyEx(region.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((7, 7), np.uint8)) > 0
-            even = dimmed & (np.abs(share - middle) < 2 * EVEN)
-            through += int((whole & structured & even).sum())
-            hidden += int((whole & structured & ~even).sum())
-            if (others[region] > 0).any():
+            whole = cv2.morphologyEx(region.astype(np.uint8), cv2.MORPH_CLOSE, HOLES) > 0
+            even = (dimmed[window] > 0) & (np.abs(share - middle) < 2 * EVEN)
+            through += int((whole & structured[window] & even).sum())
+            hidden += int((whole & structured[window] & ~even).sum())
+            if (others[window][region] > 0).any():
                 touching += 1
             else:
                 apart += 1

@@ -14,8 +14,13 @@ def largest_difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return cv2.max(cv2.max(red, green), blue)
 
 
-def ranked(pictures: np.ndarray, rank: int) -> np.ndarray:
-    """The value of that rank at each pixel and channel of (K, ...) uint8, by a sorting network of whole pictures."""
+def evenly(pictures: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
+    """At most `count` of the pictures, the first, the last and some between."""
+    return [pictures[index] for index in np.unique(np.linspace(0, len(pictures) - 1, count).round().astype(int))]
+
+
+def ranked(pictures: Sequence[np.ndarray], rank: int) -> np.ndarray:
+    """The value of that rank at each pixel and channel of uint8 pictures, by a sorting network of whole pictures."""
     stack = list(pictures)
     for first, second in _comparators(len(stack)):
         stack[first], stack[second] = cv2.min(stack[first], stack[second]), cv2.max(stack[first], stack[second])

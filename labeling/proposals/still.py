@@ -18,13 +18,13 @@ from labeling.proposals.background import Background, background_of
 from labeling.proposals.exposure import with_exposure_of
 from labeling.proposals.matting import coverage_of, luma_first
 from labeling.proposals.shadows import find_shadows, shadow_pixels
-from labeling.proposals.stacks import components, disc, largest_difference, place_of, thickness
+from labeling.proposals.stacks import components, disc, evenly, largest_difference, place_of, thickness
 from labeling.proposals.standing import without_standing
 
 FAINT_LEVELS, FAINT_NOISE = 6.0, 3.0  # a pixel may belong to an object from here on: levels + so many deviations
 CLEAR_LEVELS, CLEAR_NOISE = 12.0, 6.0  # an object has pixels at least this different
 RING = 2  # pixels around a piece in which its soft edge may end
-ATTACHED_PICTURES = 24  # enough to see what touches what all the time
+PICTURES = 24  # enough to see what shadows fall and what touches what all the time
 CLOSING = 120  # gaps of so small a part of the height are closed
 CRUMB = 0.003  # pieces of less than this share of the largest are its crumbs
 NOISY = 2.0  # grey levels of noise from which on low contrast breaks things up
@@ -50,10 +50,9 @@ class StillProposer:
         gap = max(1, pictures.shape[1] // CLOSING)
         self._closing, self._crumb = disc(gap), CRUMB
         self._opening: np.ndarray | None = None
-        self._set(background_of(pictures))
-        pictures = np.stack([with_exposure_of(self.background.picture, image) for image in pictures])
-        self._shadows = find_shadows(pictures, self.background, self._faint)
-        chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, ATTACHED_PICTURES).astype(int))]
+        self._set(background_of(list(pictures)))
+        chosen = [with_exposure_of(self.background.picture, image) for image in evenly(list(pictures), PICTURES)]
+        self._shadows = find_shadows(chosen, self.background, self._faint)
         fronts = [self._front(image)[0] for image in chosen]
         repaired = without_afterimages(self.background.picture, chosen, fronts)
         if repaired is not self.background.picture:
