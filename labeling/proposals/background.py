@@ -37,6 +37,11 @@ class Background:
     picture: np.ndarray  # (H, W, 3) uint8, RGB
     noise: np.ndarray  # (H, W) float32, standard deviation in grey levels
 
+    @functools.cached_property
+    def grey(self) -> np.ndarray:
+        """Its brightness, (H, W) uint8."""
+        return cv2.cvtColor(self.picture, cv2.COLOR_RGB2GRAY)
+
 
 def background_of(pictures: Sequence[np.ndarray]) -> Background:
     """The background of pictures (H, W, 3) uint8 taken by a camera that stands still."""

@@ -101,11 +101,8 @@ def dimming(image: np.ndarray, background: Background) -> tuple[np.ndarray, np.n
 
     Both are (H, W) uint8, the latter in grey levels: whole pictures of bytes are quick to compute with.
     """
-    behind = background.picture
-    share = cv2.divide(
-        cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.cvtColor(behind, cv2.COLOR_RGB2GRAY), scale=float(WHOLE)
-    )
-    dimmed = cv2.multiply(behind, cv2.merge([share, share, share]), scale=1 / WHOLE)
+    share = cv2.divide(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), background.grey, scale=float(WHOLE))
+    dimmed = cv2.multiply(background.picture, cv2.merge([share, share, share]), scale=1 / WHOLE)
     return share, largest_difference(image, dimmed)
 
 

@@ -62,8 +62,12 @@ def place_of(labels: np.ndarray, label: int) -> np.ndarray:
 
 def thickness(masks: Sequence[np.ndarray]) -> float:
     """How thick the thickest thing of a mask (H, W) uint8 is, from its middle to its edge; the median of several."""
-    framed = [cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0) for mask in masks]
-    return float(np.median([cv2.distanceTransform(mask, cv2.DIST_L2, 3).max() for mask in framed]))
+    deepest = []
+    for mask in masks:
+        x, y, w, h = cv2.boundingRect(mask)
+        framed = cv2.copyMakeBorder(mask[y : y + h, x : x + w], 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
+        deepest.append(cv2.distanceTransform(framed, cv2.DIST_L2, 3).max())
+    return float(np.median(deepest))
 
 
 def disc(radius: int) -> np.ndarray:

@@ -88,8 +88,7 @@ class StillProposer:
         pieces = [piece for piece in pieces if self._is_clear(difference, labels, *piece)]
         if self._parts is not None:
             labels, pieces = join_parts(*join_outside(labels, pieces, self._parts), self._parts)
-        picture = luma_first(image)
-        masks = [self._matte(picture, difference, labels, label, place) for label, place in pieces]
+        masks = [self._matte(image, difference, labels, label, place) for label, place in pieces]
         return [Proposal(mask, 1.0) for mask in masks if mask is not None]
 
     def _front(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -112,7 +111,7 @@ class StillProposer:
         return cv2.countNonZero(cv2.bitwise_and(clear, cv2.compare(labels[window], float(label), cv2.CMP_EQ))) > 0
 
     def _matte(
-        self, picture: np.ndarray, difference: np.ndarray, labels: np.ndarray, label: int, place: np.ndarray
+        self, image: np.ndarray, difference: np.ndarray, labels: np.ndarray, label: int, place: np.ndarray
     ) -> Mask | None:
         """The soft mask of the piece `label` of `labels` at x, y, w, h."""
         height, width = labels.shape
@@ -121,7 +120,7 @@ class StillProposer:
         window = np.s_[y:bottom, x:right]
         piece = cv2.compare(labels[window], float(label), cv2.CMP_EQ)
         others = cv2.subtract(cv2.compare(labels[window], 0.0, cv2.CMP_GT), piece)
-        coverage = coverage_of(piece, others, difference[window], picture[window], self._behind[window])
+        coverage = coverage_of(piece, others, difference[window], luma_first(image[window]), self._behind[window])
         return Mask.cut(coverage, int(x), int(y))
 
 
