@@ -8,11 +8,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from labeling.masks import Mask
-from labeling.trackers.targets import NEVER, Target, mask_iou
+from labeling.masks import Mask, intersection
+from labeling.trackers.targets import NEVER, RIGID, Target, mask_iou
 from labeling.trackers.views import Blob, View
 
 EVIDENT = 0.6  # overlap from which on two that have only each other belong together, whatever they look like
+SURELY_INSIDE = 0.7  # share of an expected shape
 NOWHERE = (0, 0, 0, 0)
 
 
@@ -31,13 +32,14 @@ def match(
     bounds = np.array([blob.mask.bounds for blob in blobs])
     overlapping = ((expected[..., :2] < bounds[:, 2:]) & (expected[..., 2:] > bounds[:, :2])).all(2)
     near = overlapping | (np.hypot(apart[..., 0], apart[..., 1]) <= gates[:, None])
-    single = (near.sum(1) == 1)[:, None] & (near.sum(0) == 1)
-    for i, j in np.argwhere(near).tolist():
-        shape = shapes[i]
-        if single[i, j] and shape is not None and mask_iou(shape, blobs[j].mask) > EVIDENT:
-            cost[i, j] = 0
+    only = near.sum(1) == 1
+    for j, blob in enumerate(blobs):
+        rivals = np.flatnonzero(near[:, j]).tolist()
+        if rivals and only[rivals].all() and _evident([(targets[i], shapes[i]) for i in rivals], blob):
+            cost[rivals[0], j] = 0
         else:
-            cost[i, j] = targets[i].cost(shape, places[i], blobs[j])
+            for i in rivals:
+                cost[i, j] = targets[i].cost(shapes[i], places[i], blob)
     for i, j in _assign(cost, strictness):
         owners[j].append(i)
     return owners
@@ -51,6 +53,23 @@ def match_lost(targets: list[Target], blobs: list[Blob], owners: list[list[int]]
     cost = np.array([[targets[i].far_cost(blobs[j], view.shape) for j in free] for i in lost])
     for i, j in _assign(cost, NEVER):
         owners[free[j]].append(lost[i])
+
+
+def _evident(rivals: list[tuple[Target, Mask | None]], blob: Blob) -> bool:
+    """Is a blob just the targets, with their expected shapes, that have no other blob near them and keep their shape?
+
+    If so, nobody need look at it: who of several has it does not matter, as the others are put into it as well.
+    """
+    if len(rivals) == 1:
+        _, shape = rivals[0]
+        return shape is not None and mask_iou(shape, blob.mask) > EVIDENT
+    return all(
+        shape is not None
+        and target.confirmed
+        and target.rigid >= RIGID
+        and intersection(shape, blob.mask) > SURELY_INSIDE * shape.area
+        for target, shape in rivals
+    )
 
 
 def _assign(cost: np.ndarray, limit: float) -> list[tuple[int, int]]:

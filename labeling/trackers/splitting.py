@@ -17,7 +17,7 @@ from labeling.masks import Mask
 from labeling.trackers.template import RIM, Template
 
 WORKING_SIZE = 96  # pixels: larger blobs are split at a smaller scale; a part's place is then precise enough
-SWEEPS = 3  # rounds in which each part is shifted while the others rest
+SWEEPS = 2  # rounds in which each part is shifted while the others rest
 COVERAGE_NOISE = 0.1  # variance of a component's coverage that the shapes need not explain
 CRUMB = 0.1  # share of the largest piece below which a piece of a flexible object is a leftover of its neighbours
 MOTLEY = 0.1  # how well any colour fits a flexible object
