@@ -195,6 +195,10 @@ class FrameBar(Listener):
         self._failed += bool(failure)
         self._describe()
 
+    def grouping(self) -> None:
+        """All videos are tracked; categories and labels follow."""
+        self._bar.update(self._job, description="finding categories", total=None, speed="")
+
     def _describe(self) -> None:
         failed = f", [red]{self._failed} failed[/]" if self._failed else ""
         self._bar.update(self._job, description=f"{self._finished} of {self._videos} videos{failed}")

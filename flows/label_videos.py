@@ -61,6 +61,7 @@ def label_videos(
         }
         for future in as_completed(list(tracking)):
             listener.finished(tracking[future], future.result())
+        listener.grouping()
         find_categories(run)
         for future in as_completed([runner.submit(label, {"run": run, "source": source}) for source in run.stale]):
             future.result()

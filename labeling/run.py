@@ -169,6 +169,9 @@ class Listener:
     def finished(self, source: Source, failure: str) -> None:
         """A video was tracked, or failed."""
 
+    def grouping(self) -> None:
+        """All videos are tracked; categories and labels follow."""
+
 
 def label_folder(
     videos: str | Path, out: str | Path, config: LabelConfig | None = None, workers: int = 0, strict: bool = False,
@@ -194,6 +197,7 @@ def label_folder(
             jobs = {threads.submit(run.track, source, listener.frames): source for source in run.todo}
             for job in as_completed(jobs):
                 listener.finished(jobs[job], job.result())
+            listener.grouping()
             run.fit()
             for labeled in as_completed([threads.submit(run.label, source) for source in run.stale]):
                 labeled.result()
