@@ -39,7 +39,7 @@ def match(
             cost[rivals[0], j] = 0
         else:
             for i in rivals:
-                cost[i, j] = targets[i].cost(shapes[i], places[i], blob)
+                cost[i, j] = targets[i].cost(shapes[i], places[i], blob, strictness)
     for i, j in _assign(cost, strictness):
         owners[j].append(i)
     return owners

@@ -160,8 +160,8 @@ class Target:
         if piece.number >= 0 and not 0 <= self.number <= piece.number:
             self.number, self.described = piece.number, piece.described
 
-    def cost(self, shape: Mask | None, place: np.ndarray, blob: Blob) -> float:
-        """How badly a blob fits, about 0 to 3, where `shape` is expected at `place`; NEVER if it cannot be."""
+    def cost(self, shape: Mask | None, place: np.ndarray, blob: Blob, limit: float) -> float:
+        """How badly a blob fits, 0 to `limit`, where `shape` is expected at `place`; NEVER if it cannot be."""
         distance = float(np.linalg.norm(blob.centre - place))
         gate = self.gate
         shared = intersection(shape, blob.mask) if shape is not None else 0.0
@@ -170,12 +170,13 @@ class Target:
         inside = shared / max(area, 1e-6)
         if distance > gate and inside < 0.3 and overlap < 0.1:
             return NEVER
-        unlike = 1.0 - float(self.looks @ blob.looks)
-        if unlike > 0.5 and inside < INSIDE:
-            return NEVER
         growth = min(abs(float(np.log(blob.area / max(self.area, 1e-6)))), 1.5)
         fit = 1.0 - max(overlap, 0.6 * inside)
-        return fit + 0.5 * min(distance / gate, 2.0) + unlike + 0.3 * growth + 0.02 * self.unseen
+        misplaced = fit + 0.5 * min(distance / gate, 2.0) + 0.3 * growth + 0.02 * self.unseen
+        if misplaced >= limit:
+            return NEVER
+        unlike = 1.0 - float(self.looks @ blob.looks)
+        return NEVER if unlike > 0.5 and inside < INSIDE else misplaced + unlike
 
     def distance(self, centre: np.ndarray, looks: np.ndarray) -> float:
         """How far something is from this target, in sizes, with its looks counted as far as they differ."""
