@@ -34,8 +34,7 @@ def _embedded(config: LabelConfig, device: str) -> Backends:
     from labeling.proposals.motion import MotionProposer
     from labeling.trackers.association import AssociationTracker
 
-    still = config.motion.still.model_copy(update={"keep_static": config.keep_static})
-    proposer = MotionProposer(config.motion.model_copy(update={"still": still}))
+    proposer = MotionProposer(config.motion, config.keep_static)
     return Backends(proposer, AppearanceEmbedder(), AssociationTracker(config.tracking))
 
 

@@ -27,15 +27,16 @@ class MotionConfig(BaseModel, extra="forbid", frozen=True):
 class MotionProposer:
     """Proposes what moves against the scene."""
 
-    def __init__(self, config: MotionConfig | None = None) -> None:
-        self.config = config or MotionConfig()
+    def __init__(self, config: MotionConfig | None = None, keep_static: bool = False) -> None:
+        self.config, self.keep_static = config or MotionConfig(), keep_static
 
     def propose(self, video: Video, scan: Scan) -> Iterator[FrameProposals]:
         """Yield every frame of the shots in `scan`, in order, with its proposals."""
         shots = _Shots(video, iter(scan))
         while (shot := shots.now) is not None:
             if shot.still:
-                yield from _propose_still(shots.frames(), shot, self.config.still)
+                proposer = StillProposer(shot.pictures, self.config.still, self.keep_static)
+                yield from _propose_still(shots.frames(), shot, proposer)
             else:
                 yield from propose_moving(shots.frames(), shot.cut, self.config.moving)
 
@@ -66,7 +67,6 @@ class _Shots:
                 return
 
 
-def _propose_still(frames: Iterator[Frame], shot: Shot, config: StillConfig) -> Iterator[FrameProposals]:
-    proposer = StillProposer(shot.pictures, config)
+def _propose_still(frames: Iterator[Frame], shot: Shot, proposer: StillProposer) -> Iterator[FrameProposals]:
     for frame in frames:
         yield FrameProposals(frame, proposer.propose(frame.image), shot.cut and frame.index == shot.start)

@@ -36,7 +36,6 @@ BLOCK = np.ones((3, 3), np.uint8)
 class StillConfig(BaseModel, extra="forbid", frozen=True):
     """Settings for shots of a still camera."""
 
-    keep_static: bool = Field(default=False, description="Also propose compact things that never move.")
     min_area: float = Field(default=6.0, gt=0, description="Smaller pieces, in pixels, are taken for noise.")
     min_share: float = Field(default=2e-4, ge=0, lt=1, description="The same, as a share of the picture's pixels.")
 
@@ -44,8 +43,8 @@ class StillConfig(BaseModel, extra="forbid", frozen=True):
 class StillProposer:
     """Proposals of one still shot."""
 
-    def __init__(self, pictures: np.ndarray, config: StillConfig) -> None:
-        """Learn the scene from sampled pictures (K, H, W, 3) uint8."""
+    def __init__(self, pictures: np.ndarray, config: StillConfig, keep_static: bool = False) -> None:
+        """Learn the scene from sampled pictures (K, H, W, 3) uint8; with `keep_static` propose what never moves, too."""
         self.config = config
         gap = max(1, pictures.shape[1] // CLOSING)
         self._closing, self._crumb = disc(gap), CRUMB
@@ -66,7 +65,7 @@ class StillProposer:
         self._parts = parts if parts.any() else None
         self._set(background)
         self._cuts: np.ndarray | None = None
-        if config.keep_static:
+        if keep_static:
             background, self._cuts = without_standing(self.background)
             self._set(background)
 

@@ -118,7 +118,7 @@ def test_what_never_moves_is_proposed_only_on_request() -> None:
     still = paint(floor() * 0 + 20, disc(60, 60, 10), (250, 250, 250))
     pictures = finished([still] * SAMPLES)
     assert StillProposer(pictures, StillConfig()).propose(pictures[0]) == []
-    (box,) = boxes(StillProposer(pictures, StillConfig(keep_static=True)).propose(pictures[0]))
+    (box,) = boxes(StillProposer(pictures, StillConfig(), keep_static=True).propose(pictures[0]))
     assert box == pytest.approx([50, 50, 70, 70], abs=0.5)
 
 
@@ -126,7 +126,7 @@ def test_things_that_stand_close_are_kept_apart() -> None:
     still = paint(paint(floor() * 0 + 20, disc(45, 60, 10), (250, 250, 250)), disc(66, 60, 10), (250, 250, 250))
     still[60, 50:60] = 80  # a leg reaches over
     pictures = finished([still] * SAMPLES)
-    assert len(StillProposer(pictures, StillConfig(keep_static=True)).propose(pictures[0])) == 2
+    assert len(StillProposer(pictures, StillConfig(), keep_static=True).propose(pictures[0])) == 2
 
 
 def test_nothing_is_proposed_where_nothing_moves() -> None:
@@ -143,6 +143,6 @@ def test_one_picture_gives_no_proposals() -> None:
 @pytest.mark.parametrize("keep_static", [False, True])
 def test_pictures_of_any_size_are_accepted(shape: tuple[int, int], keep_static: bool) -> None:
     pictures = np.random.default_rng(0).integers(0, 255, (5, *shape, 3)).astype(np.uint8)
-    proposer = StillProposer(pictures, StillConfig(keep_static=keep_static))
+    proposer = StillProposer(pictures, StillConfig(), keep_static)
     for proposal in proposer.propose(pictures[0]):
         assert proposal.mask.area > 0
