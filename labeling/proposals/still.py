@@ -44,7 +44,7 @@ class StillProposer:
     """Proposals of one still shot."""
 
     def __init__(self, pictures: np.ndarray, config: StillConfig, keep_static: bool = False) -> None:
-        """Learn the scene from sampled pictures (K, H, W, 3) uint8; with `keep_static` propose what never moves, too."""
+        """Learn the scene from sampled pictures (K, H, W, 3) uint8; with `keep_static` propose what stands still."""
         self.config = config
         gap = max(1, pictures.shape[1] // CLOSING)
         self._closing, self._crumb = disc(gap), CRUMB
