@@ -123,7 +123,7 @@ def memory(folder: Path, longest: int) -> None:
     for camera, name in ((0.0, "still"), (3.0, "moving")):
         peaks = []
         for frames in (longest // 10, longest):
-            clip = write_clip(folder / "memory" / f"{name} {frames}.mp4", frames, 240, 427, 24, camera)
+            clip = write_clip(folder / "memory" / f"{name} {frames}.mp4", frames, 240, 426, 24, camera)
             command = [sys.executable, __file__, "--peak", str(clip)]
             peaks.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
         print(
@@ -159,7 +159,7 @@ def workers(folder: Path, count: int) -> None:
     """Two worker processes on two cores against one."""
     videos = folder / "workers"
     for number in range(count):
-        write_clip(videos / f"{number}.mp4", 240, 240, 427, 24, camera=0 if number % 2 else 3)
+        write_clip(videos / f"{number}.mp4", 240, 240, 426, 24, camera=0 if number % 2 else 3)
     one = timed(lambda: label_folder(videos, folder / "one.zarr", workers=1))
     two = timed(lambda: label_folder(videos, folder / "two.zarr", workers=2))
     print(f"\n{count} videos: two workers are {one / two:.2f} times as fast as one ({one:.1f} s, {two:.1f} s)")

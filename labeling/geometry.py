@@ -58,10 +58,13 @@ def centre_of_mass(mask: Mask) -> np.ndarray:
 
 def oriented_box(mask: Mask) -> np.ndarray:
     """cx, cy, w, h, theta of the smallest rotated rectangle around a mask, w >= h, theta in [-pi/2, pi/2); (5,)."""
-    rows, columns = np.nonzero(mask.solid if mask.solid.any() else mask.coverage)
-    corners = np.stack([columns, rows], 1).astype(np.float32)
-    corners = np.concatenate([corners + offset for offset in ((0, 0), (0, 1), (1, 0), (1, 1))]).astype(np.float32)
-    (cx, cy), (w, h), degrees = cv2.minAreaRect(cv2.convexHull(corners))
+    solid = mask.solid if mask.solid.any() else mask.coverage > 0
+    rows = np.flatnonzero(solid.any(1))
+    first, last = solid[rows].argmax(1), solid.shape[1] - solid[rows, ::-1].argmax(1)
+    # The outer corners of each row's first and last pixel span the same rectangle as all pixels do.
+    corners = [np.stack([x, y], 1) for x in (first, last) for y in (rows, rows + 1)]
+    hull = np.concatenate(corners).astype(np.float32)
+    (cx, cy), (w, h), degrees = cv2.minAreaRect(hull)
     theta = np.deg2rad(degrees)
     if w < h:
         w, h, theta = h, w, theta + np.pi / 2
