@@ -36,6 +36,13 @@ COLUMNS: dict[str, tuple[tuple[int, ...], str]] = {
 }
 
 
+# Columns of one kind stand side by side in one array: every array costs a video some milliseconds and two files.
+ARRAYS = {
+    "whole": ("int64", ("frame", "track", "runs")),
+    "real": ("float32", ("box", "oriented", "mass", "area", "score", "motion")),
+}
+
+
 @dataclass(frozen=True)
 class Overlap:
     """How two tracks lie on one another, over the frames that both are on."""
@@ -49,9 +56,7 @@ class ObservationWriter:
 
     def __init__(self, group: zarr.Group, scale: float, height: int, width: int) -> None:
         self._group, self._scale, self._size = group, scale, (height, width)
-        for name, (shape, kind) in COLUMNS.items():
-            group.create_array(name, shape=(0, *shape), chunks=(ROWS, *shape), dtype=kind)
-        group.create_array("counts", shape=(0,), chunks=(RUNS,), dtype="uint32")
+        self._started = False
         self._rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
         self._counts: list[np.ndarray] = []
         self._frame: list[Observation] = []
@@ -113,13 +118,25 @@ class ObservationWriter:
             self._rows[name].append(value)
 
     def _flush(self) -> None:
-        if not self._rows["frame"]:
+        if not self._rows["frame"] and self._started:
             return
-        for name, (shape, kind) in COLUMNS.items():
-            array_at(self._group, name).append(np.asarray(self._rows[name], kind).reshape(-1, *shape))
-            self._rows[name].clear()
-        array_at(self._group, "counts").append(np.concatenate(self._counts))
+        counts = np.concatenate([np.zeros(0, np.uint32), *self._counts])
+        blocks = {"counts": counts} | {name: self._block(*parts) for name, parts in ARRAYS.items()}
+        for name, block in blocks.items():
+            if self._started:
+                array_at(self._group, name).append(block)
+            else:
+                chunk = RUNS if name == "counts" else ROWS
+                self._group.create_array(name, data=block, chunks=(chunk, *block.shape[1:]))
+        self._started = True
         self._counts.clear()
+        for column in self._rows.values():
+            column.clear()
+
+    def _block(self, kind: str, names: tuple[str, ...]) -> np.ndarray:
+        """The rows held in memory, columns of one kind side by side, (rows, width)."""
+        parts = [np.asarray(self._rows[name], kind).reshape(len(self._rows[name]), _width(name)) for name in names]
+        return np.concatenate(parts, 1)
 
 
 class EvenSample:
@@ -155,7 +172,12 @@ class Observations:
     @classmethod
     def read(cls, group: zarr.Group) -> Observations:
         """Read a finished group."""
-        columns = {name: load(group, name) for name in COLUMNS}
+        columns: dict[str, np.ndarray] = {}
+        for array, (_, names) in ARRAYS.items():
+            ends = np.cumsum([_width(name) for name in names])
+            for name, part in zip(names, np.split(load(group, array), ends[:-1], axis=1), strict=True):
+                shape, kind = COLUMNS[name]
+                columns[name] = np.ascontiguousarray(part.reshape(len(part), *shape), dtype=kind)
         pairs, values = load(group, "overlap_pair"), load(group, "overlap")
         overlaps = {
             (int(a), int(b)): Overlap(int(frames), float(total / frames))
@@ -187,3 +209,12 @@ class Observations:
         order = np.argsort(self.columns["track"], kind="stable")
         places = np.searchsorted(self.columns["track"][order], self.tracks)
         return dict(zip(self.tracks.tolist(), np.split(order, places[1:]), strict=True))
+
+
+def array_width(array: str) -> int:
+    """How many numbers a row has in one of ARRAYS."""
+    return sum(_width(name) for name in ARRAYS[array][1])
+
+
+def _width(name: str) -> int:
+    return int(np.prod(COLUMNS[name][0], dtype=int))

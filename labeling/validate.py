@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from labeling.observations import COLUMNS
+from labeling.observations import ARRAYS, array_width
 from labeling.soundness import BLOCK, Place, check_cells, check_masks
 from labeling.store import SCHEMA
 from labeling.tracks import UNASSIGNED
@@ -116,8 +116,8 @@ def _check_vocabulary(root: zarr.Group, problems: list[str]) -> None:
 def _check_stage(place: Place) -> None:
     """What the tracker saw: columns of one length, and every chunk readable."""
     lengths: dict[int, list[str]] = {}
-    for name, (shape, dtype) in COLUMNS.items():
-        if (array := place.array(name, dtype, ("M", *shape))) is not None:
+    for name, (dtype, _) in ARRAYS.items():
+        if (array := place.array(name, dtype, ("M", array_width(name)))) is not None:
             lengths.setdefault(array.shape[0], []).append(name)
             _read_through(place, array)
     for name in ("counts", "time", "embedding", "embedding_track"):

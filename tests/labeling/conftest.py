@@ -14,7 +14,7 @@ import zarr
 
 from labeling.folder import video_id
 from labeling.masks import Mask, encode_runs
-from labeling.observations import COLUMNS
+from labeling.observations import ARRAYS, array_width
 from labeling.palette import colour_of
 from labeling.store import SCHEMA, Store, write_array, write_tracks, write_vocabulary
 from labeling.tracks import UNASSIGNED, Tracks
@@ -97,8 +97,8 @@ def write_labels(root: zarr.Group, source: str, category: Sequence[int], masks: 
         "recipe": "labels", "dropped": [reason], "complete": True,
     })  # fmt: skip
     stage = root.create_group(f"stages/{video_id(source)}")
-    for name, (shape, kind) in COLUMNS.items():
-        write_array(stage, name, np.zeros((0, *shape), kind))
+    for name, (kind, _) in ARRAYS.items():
+        write_array(stage, name, np.zeros((0, array_width(name)), kind))
     write_array(stage, "counts", np.zeros(0, np.uint32))
     write_array(stage, "time", tracks.time)
     rng = np.random.default_rng(0)
