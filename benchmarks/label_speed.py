@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from made_clips import write_clip
 
 from labeling.config import LabelConfig
 from labeling.folder import find_videos
+from labeling.isolation import Worker
 from labeling.pipeline import fit_vocabulary, label_video, open_run, track_video
 from labeling.profiles import PROFILES
 from labeling.run import label_folder
@@ -34,11 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="shorter clips: minutes become seconds, figures rougher")
     parser.add_argument("--clip", type=Path, action="append", default=[])
-    parser.add_argument("--peak", type=Path, help=argparse.SUPPRESS)  # label one clip and print the peak memory
     arguments = parser.parse_args()
-    if arguments.peak:
-        print(_peak_memory(arguments.peak))
-        return
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         cores = os.sched_getaffinity(0)
@@ -123,24 +118,23 @@ def memory(folder: Path, longest: int) -> None:
         peaks = []
         for frames in (longest // 10, longest):
             clip = write_clip(folder / "memory" / f"{name} {frames}.mp4", frames, 240, 426, 24, camera)
-            command = [sys.executable, __file__, "--peak", str(clip)]
-            peaks.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+            peaks.append(_peak_memory(clip, folder))
         print(
             f"peak memory, {name} camera: {peaks[1]:.0f} MiB for {longest} frames, {peaks[0]:.0f} MiB for "
             f"{longest // 10}: ratio {peaks[1] / peaks[0]:.2f}"
         )
 
 
-def _peak_memory(clip: Path) -> float:
-    config = LabelConfig()
-    with tempfile.TemporaryDirectory() as work:
-        store = open_run(Path(work) / "labels.zarr", clip.parent, config)
-        source = find_videos(clip).sources[0]
-        track_video(store, source, config)
-        label_video(store, source, config, fit_vocabulary(store, [source], config))
-    # Not getrusage: a child begins with the peak of the process that started it.
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
+def _peak_memory(clip: Path, folder: Path) -> float:
+    """MiB that a worker process takes at most to label a clip."""
+    config, out = LabelConfig(), folder / f"peak {clip.stem}.zarr"
+    store, source, worker = open_run(out, clip.parent, config), find_videos(clip).sources[0], Worker()
+    worker.run("track", out, source, config, "cpu")
+    fit_vocabulary(store, [source], config)
+    worker.run("label", out, source, config, "cpu")
+    status = Path(f"/proc/{worker.start().pid}/status").read_text()
+    worker.close()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
 
 def linear(folder: Path) -> None:

@@ -23,6 +23,7 @@ from labeling.pipeline import Progress
 from labeling.video import VideoError
 
 PATIENCE = 300.0  # seconds without any sign of progress after which a video is given up
+TIDY = {"MALLOC_MMAP_THRESHOLD_": "1000000"}  # pictures go back to the system, or a long video fragments the memory
 SINGLE_THREADED = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -49,7 +50,7 @@ class Worker:
             stderr=self._errors,
             text=True,
             start_new_session=True,  # Ctrl-C reaches the parent alone, which then closes its workers
-            env={**os.environ, **SINGLE_THREADED, "PYTHONPATH": path},
+            env={**os.environ, **SINGLE_THREADED, **TIDY, "PYTHONPATH": path},
         )
         self._answers = queue.Queue()
         threading.Thread(target=_forward, args=(process, self._answers), daemon=True).start()

@@ -21,6 +21,7 @@ from labeling.trackers import Observation
 from labeling.zarr_io import ROWS, array_at, load, write_array
 
 RUNS = 1 << 18  # run lengths in a chunk
+HELD = 512  # rows that are held in memory before they are written
 EMBEDDINGS_PER_TRACK = 16  # enough to average out a bad view
 
 COLUMNS: dict[str, tuple[tuple[int, ...], str]] = {
@@ -100,7 +101,7 @@ class ObservationWriter:
         for seen in self._frame:
             self._append(seen)
         self._frame.clear()
-        if len(self._rows["frame"]) >= ROWS:
+        if len(self._rows["frame"]) >= HELD:
             self._flush()
 
     def _append(self, seen: Observation) -> None:
