@@ -74,7 +74,7 @@ def discover(embeddings: np.ndarray, config: VocabularyConfig) -> Vocabulary:
             empty, np.zeros(0, np.float32), np.zeros(0, np.int64), empty.sum(0), empty, "nothing to group"
         )
     mean, axes = _principal_axes(vectors, config.components)
-    labels, note = _cluster((vectors - mean) @ axes.T, config)
+    labels, note = _cluster(vectors, (vectors - mean) @ axes.T, config)
     least = config.merge_distance**2 / 2  # as a cosine distance: what would have been merged belongs
     prototypes, radius, size = [], [], []
     for label in range(labels.max() + 1):
@@ -104,8 +104,11 @@ def _principal_axes(vectors: np.ndarray, components: int) -> tuple[np.ndarray, n
     return fitted.mean_.astype(np.float32), fitted.components_.astype(np.float32)
 
 
-def _cluster(points: np.ndarray, config: VocabularyConfig) -> tuple[np.ndarray, str]:
-    """A label for each point, -1 for noise, biggest category first; and what happened."""
+def _cluster(vectors: np.ndarray, points: np.ndarray, config: VocabularyConfig) -> tuple[np.ndarray, str]:
+    """A label for each of the vectors (M, D), whose principal components are `points`; -1 for noise. And what happened.
+
+    The largest category comes first.
+    """
     from hdbscan import HDBSCAN
 
     everything = np.zeros(len(points), int)
@@ -113,15 +116,31 @@ def _cluster(points: np.ndarray, config: VocabularyConfig) -> tuple[np.ndarray, 
         return everything, f"only {len(points)} views: all are one category"
     found = HDBSCAN(
         min_cluster_size=config.min_cluster_size,
-        cluster_selection_epsilon=config.merge_distance,
+        cluster_selection_epsilon=config.merge_distance / 2,
         allow_single_cluster=True,
         core_dist_n_jobs=1,
     ).fit_predict(points)
     if (found < 0).all():
         return everything, "no group stands out: all views are one category"
+    found = _merged(vectors, found, config.merge_distance)
     kinds, counts = np.unique(found[found >= 0], return_counts=True)
     order = kinds[np.lexsort((kinds, -counts))]
     rank = np.full(kinds.max() + 2, UNASSIGNED)
     rank[order] = np.arange(len(order))
     noise = int((found < 0).sum())
     return rank[found], f"{len(order)} categories from {len(points)} views, {noise} views fit none"
+
+
+def _merged(vectors: np.ndarray, labels: np.ndarray, distance: float) -> np.ndarray:
+    """Labels (M,) in which clusters whose prototypes all lie within `distance` of one another are one.
+
+    All of them, and not just the nearest two: in a folder of many kinds of things, chains of likeness lead anywhere.
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    count = labels.max() + 1
+    if count < 2:
+        return labels
+    prototypes = unit(np.stack([vectors[labels == label].mean(0) for label in range(count)]))
+    group = fcluster(linkage(prototypes, "complete"), distance, "distance")
+    return np.where(labels >= 0, group[labels] - 1, UNASSIGNED)

@@ -54,3 +54,11 @@ def test_order_of_categories_is_by_size() -> None:
     words = discover(np.concatenate([views([0], 20), views([1], 60)]), CONFIG)
     assert words.size.tolist() == sorted(words.size.tolist(), reverse=True)
     assert words.prototypes[0].argmax() == 1
+
+
+def test_chain_of_alike_kinds_is_not_one_category() -> None:
+    turns = np.repeat(np.arange(6) * 0.35, 30)
+    rng = np.random.default_rng(0)
+    chain = np.stack([np.cos(turns), np.sin(turns)], 1) + 0.01 * rng.standard_normal((180, 2))
+    words = discover(np.pad(chain, ((0, 0), (0, 6))).astype(np.float32), CONFIG)
+    assert 2 <= len(words.prototypes) < 6
