@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,10 @@ def open_run(out: Path, videos: Path, config: LabelConfig) -> Store:
     recorded = store.root.attrs.get("schema")
     if recorded not in (None, SCHEMA):
         raise ValueError(f"{out} has schema {recorded}, this version writes {SCHEMA}. Choose another --out.")
-    facts = {"schema": SCHEMA, "profile": config.profile, "recipe": settings_recipe(config), "videos": str(videos)}
+    facts = {
+        "schema": SCHEMA, "profile": config.profile, "recipe": settings_recipe(config), "videos": str(videos),
+        "created_by": f"spectrabox {version('spectrabox')}",
+    }  # fmt: skip
     update_attributes(store.root, facts)
     for name in ("videos", "stages"):
         if name not in store.root:

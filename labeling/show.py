@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -70,8 +70,8 @@ def _failures(store: Store) -> Table:
     return table
 
 
-def _table(title: str, *columns: tuple[str, str]) -> Table:
+def _table(title: str, *columns: tuple[str, JustifyMethod]) -> Table:
     table = Table(title=Text(title) if title else None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for name, justify in columns:
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(name, justify=justify, overflow="fold")
     return table

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import zarr
@@ -120,10 +120,10 @@ class VideoLabels:
 class Store:
     """A label store: iterate over video ids, index by id, source path, or stem if only one video has it."""
 
-    def __init__(self, path: str | Path, mode: str = "r") -> None:
+    def __init__(self, path: str | Path, mode: Literal["r", "a"] = "r") -> None:
         self.path = Path(path)
         try:
-            self.root = zarr.open_group(str(path), mode=mode, zarr_format=3)  # type: ignore[arg-type]
+            self.root = zarr.open_group(str(path), mode=mode, zarr_format=3)
         except (FileNotFoundError, GroupNotFoundError) as error:
             raise StoreError(
                 f"{path} is not a label store. Make one with: spectrabox label FOLDER --out {path}"
