@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from labeling.config import ConfigError, LabelConfig, load_config
 from labeling.folder import Source
 from labeling.profiles import Device, DeviceError
-from labeling.run import Listener, RunError, Summary, finished_run, label_folder
+from labeling.run import Listener, RunError, StrictStop, Summary, finished_run, label_folder
 from labeling.store import StoreError, open_store
 from labeling.video import VideoError
 
@@ -29,9 +29,12 @@ def plain_errors() -> Iterator[None]:
     """Print errors that are meant for the user as one sentence, and exit with code 2."""
     try:
         yield
-    except (ConfigError, DeviceError, RunError, StoreError, VideoError, FileNotFoundError, PermissionError) as error:
-        errors.print(f"[bold red]error[/] {escape(str(error))}", soft_wrap=True)
-        sys.exit(2)
+    except (ConfigError, DeviceError, RunError, StoreError, VideoError, OSError) as error:
+        text = str(error)
+        if isinstance(error, OSError) and error.filename:
+            text = f"{error.filename}: {error.strerror}. Check the path, its permissions and the disk."
+        errors.print(f"[bold red]error[/] {escape(text)}", soft_wrap=True)
+        sys.exit(1 if isinstance(error, StrictStop) else 2)
     except KeyboardInterrupt:
         errors.print("\nStopped. Run the same command again to go on from here.")
         sys.exit(130)

@@ -67,13 +67,23 @@ def load_config(file: Path | None = None, settings: list[str] | None = None, **v
         key, equals, value = setting.partition("=")
         if not equals:
             raise ConfigError(f"--set {setting}: write it as key=value, for example filters.min_frames=3.")
-        _put(data, key.strip().split("."), yaml.safe_load(value), setting)
+        try:
+            _put(data, key.strip().split("."), yaml.safe_load(value), setting)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {setting}: {value} is not a value. Write it as in keep_static=true.") from error
     data.update({name: value for name, value in values.items() if value is not None})
     try:
         return LabelConfig(**data)
     except ValidationError as error:
-        lines = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors()]
-        raise ConfigError("; ".join(lines)) from error
+        raise ConfigError("; ".join(_plainly(dict(problem)) for problem in error.errors())) from error
+
+
+def _plainly(problem: dict[str, Any]) -> str:
+    """What is wrong with one setting, in words."""
+    name = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"there is no setting {name}; `spectrabox settings` prints all of them"
+    return f"{name}: {problem['msg'].removeprefix('Value error, ')}"
 
 
 def as_yaml(model: type[BaseModel] = LabelConfig, indent: int = 0) -> str:

@@ -13,8 +13,6 @@ from pydantic import BaseModel, Field
 
 from labeling.observations import Observations
 
-VERSION = 1
-
 
 class FilterConfig(BaseModel, frozen=True, extra="forbid"):
     """What is dropped, and what is combined."""

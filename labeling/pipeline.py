@@ -26,7 +26,7 @@ from labeling.proposals import FrameProposals
 from labeling.reacquire import Tracklet, relink
 from labeling.recipe import digest
 from labeling.scan import scan
-from labeling.store import SCHEMA, Category, Store, write_vocabulary
+from labeling.store import SCHEMA, Category, Store, StoreError, write_vocabulary
 from labeling.video import Video, VideoError
 from labeling.vocabulary import Vocabulary
 from labeling.zarr_io import attributes, complete_group, group_at, load, update_attributes
@@ -64,7 +64,10 @@ def open_run(out: Path, videos: Path, config: LabelConfig) -> Store:
     store = Store(out, mode="a")
     recorded = store.root.attrs.get("schema")
     if recorded not in (None, SCHEMA):
-        raise ValueError(f"{out} has schema {recorded}, this version writes {SCHEMA}. Choose another --out.")
+        raise StoreError(f"{out} has schema {recorded}, this version writes {SCHEMA}. Choose another --out.")
+    owner = store.root.attrs.get("videos")
+    if owner is not None and Path(str(owner)) != videos and Path(str(owner)).exists():
+        raise StoreError(f"{out} holds the labels of {owner}, not of {videos}. Choose another --out.")
     facts = {
         "schema": SCHEMA, "profile": config.profile, "recipe": settings_recipe(config), "videos": str(videos),
         "created_by": f"spectrabox {version('spectrabox')}",

@@ -30,6 +30,10 @@ class RunError(Exception):
     """A run cannot start or go on; the message says why and what to do."""
 
 
+class StrictStop(RunError):
+    """A video failed in a run that was to stop at the first failure."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of one video in this run."""
@@ -145,7 +149,7 @@ class LabelRun:
         self.failures[source.relative] = reason
         pipeline.forget_video(self.store, source)
         if self.strict:
-            raise RunError(reason)
+            raise StrictStop(reason)
 
 
 def finished_run(videos: str | Path, out: str | Path, config: LabelConfig | None = None) -> Summary | None:
@@ -209,7 +213,13 @@ def label_folder(
 @contextmanager
 def locked(out: Path) -> Iterator[None]:
     """Hold the store for this run alone; RunError if another run has it. A killed run's lock is gone with it."""
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"{out} cannot be made: {error.strerror}. Choose another --out.") from error
+    others = [path.name for path in out.iterdir() if path.suffix != ".partial"]
+    if others and "zarr.json" not in others:
+        raise RunError(f"{out} holds other files ({min(others)}) and is no label store. Choose another --out.")
     handle = os.open(out, os.O_RDONLY)
     try:
         try:

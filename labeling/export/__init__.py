@@ -6,6 +6,7 @@ run that is stopped half-way leaves nothing that looks like a result.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
@@ -44,5 +45,6 @@ def export(store: Store, format: str, out: Path) -> Path:
     except OSError as error:
         raise StoreError(f"{out} cannot be written: {error.strerror}. Choose another --out.") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
     return out

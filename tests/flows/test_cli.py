@@ -84,7 +84,8 @@ def test_bad_video_is_reported_and_the_rest_goes_on(spectrabox: Command, videos:
     ("arguments", "message"),
     [
         (["label", "nowhere"], "nowhere does not exist"),
-        (["label", ".", "--set", "colour=red"], "colour"),
+        (["label", ".", "--set", "colour=red"], "no setting colour"),
+        (["label", ".", "--set", "keep_static=[1"], "is not a value"),
         (["label", ".", "--profile", "imaginary"], "no profile"),
         (["label", ".", "--device", "cuda"], "runs on the CPU"),
         (["show", "nowhere.zarr"], "not a label store"),

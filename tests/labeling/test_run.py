@@ -18,6 +18,7 @@ from labeling import open_store
 from labeling.config import load_config
 from labeling.isolation import Worker
 from labeling.run import RunError, label_folder
+from labeling.store import StoreError
 from labeling.validate import validate
 from labeling.video import VideoError
 
@@ -179,3 +180,20 @@ def test_hanging_worker_is_given_up(videos: Path, tmp_path: Path) -> None:
     os.kill(worker.start().pid, signal.SIGSTOP)
     with pytest.raises(VideoError, match="no progress for 1 seconds"):
         worker.run("track", tmp_path / "labels.zarr", source, load_config(), "auto")
+
+
+def test_labels_of_another_folder_are_not_overwritten(videos: Path, reference: Path, tmp_path: Path) -> None:
+    shutil.copy(videos / "room.mp4", tmp_path / "one.mp4")
+    with pytest.raises(StoreError, match="holds the labels of"):
+        label_folder(tmp_path / "one.mp4", reference)
+    assert len(open_store(reference)["one"].tracks) == 2
+
+
+def test_store_is_not_written_among_other_files(videos: Path, tmp_path: Path) -> None:
+    shutil.copy(videos / "one.mp4", tmp_path)
+    with pytest.raises(RunError, match="holds other files"):
+        label_folder(tmp_path, tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match="cannot be made"):
+        label_folder(tmp_path, tmp_path / "file")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "one.mp4"]
