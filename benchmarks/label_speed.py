@@ -73,7 +73,7 @@ def speed(clip: Path, folder: Path) -> None:
         lambda: sum(
             1
             for _ in backends.tracker.track(
-                backends.proposer.propose(video, scan(video, config.scan)), backends.embedder
+                backends.proposer.propose(video, scan(video, config.scan)), backends.embedder, video
             )
         )
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
+SMALL_SIDE = 320  # longest side of the small copies
 GRID = 8  # the picture is judged in GRID x GRID cells, so that one textured corner does not decide for all of it
 EDGE = 12  # grey levels across two pixels from which on a pixel shows whether it moved
 SHIFT = 0.25  # pixels: a pixel whose change a smaller shift explains has not moved (plus a grey level of noise)
@@ -20,6 +21,26 @@ LEVELS = 3  # halvings of the picture: motion of up to a third of it is followed
 PRECISE = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 10, 0.03)
 CONTRADICTION = 0.15  # share of corners that stay where a moving camera would not leave them
 FOUND_AGAIN = 0.7  # small pixels: a corner followed there and back must end this near to where it began
+
+
+class SmallCopies:
+    """Small copies of the pictures of one video, and the way back to their full size."""
+
+    def __init__(self, height: int, width: int) -> None:
+        scale = max(1.0, max(height, width) / SMALL_SIDE)
+        self.size = max(8, round(width / scale)), max(8, round(height / scale))
+        self._shrink = np.diag([self.size[0] / width, self.size[1] / height, 1.0])
+
+    def of(self, image: np.ndarray) -> np.ndarray:
+        """An image at the small size. Halving first is ten times quicker than averaging over odd areas."""
+        while image.shape[1] >= 2 * self.size[0] and image.shape[0] >= 2 * self.size[1]:
+            half = image.shape[1] // 2, image.shape[0] // 2
+            image = cv2.resize(image[: 2 * half[1], : 2 * half[0]], half, interpolation=cv2.INTER_AREA)
+        return np.asarray(cv2.resize(image, self.size, interpolation=cv2.INTER_LINEAR))
+
+    def enlarged(self, camera: np.ndarray) -> np.ndarray:
+        """A homography (3, 3) between small copies as one between the full pictures."""
+        return np.asarray(np.linalg.inv(self._shrink) @ camera @ self._shrink)
 
 
 def share_unmoved(before: np.ndarray, now: np.ndarray) -> tuple[float, int]:

@@ -126,7 +126,7 @@ def track_video(
     writer = ObservationWriter(group, video.scale, video.working_height, video.working_width)
     backends = PROFILES[config.profile](config, device)
     proposed = backends.proposer.propose(video, scan(video, config.scan))
-    for seen in backends.tracker.track(passed.timed(proposed), backends.embedder):
+    for seen in backends.tracker.track(passed.timed(proposed), backends.embedder, video):
         writer.add(seen)
     times = passed.times
     if progress:

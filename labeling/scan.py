@@ -15,10 +15,9 @@ import cv2
 import numpy as np
 from pydantic import BaseModel, Field
 
-from labeling.camera import camera_motion, mean_motion, share_unmoved
+from labeling.camera import SmallCopies, camera_motion, mean_motion, share_unmoved
 from labeling.video import Frame, Video
 
-SMALL_SIDE = 320  # longest side of the grey copy on which cuts and camera motion are measured
 SAMPLE_BYTES = 100_000_000  # memory that one shot's sample may take
 KEPT_BYTES = 100_000_000  # memory that the frames of a shot may take before it must be known whether they are needed
 COLOURS = 5  # levels of red, green and blue in which colours are counted: few, for tiny pictures have few pixels
@@ -61,6 +60,24 @@ class Shot:
 
 
 Scan = Iterable[Shot]
+
+
+class ShotReader:
+    """The frames of a scan's shots, one shot after another: those that came along, or else decoded again."""
+
+    def __init__(self, video: Video) -> None:
+        self._again = video.frames()
+
+    def frames(self, shot: Shot) -> Iterator[Frame]:
+        """The frames of the next shot."""
+        if shot.frames is not None:
+            yield from shot.frames
+            return
+        for frame in self._again:
+            if frame.index >= shot.start:
+                yield frame
+            if frame.index + 1 == shot.stop:
+                return
 
 
 @dataclass(slots=True)
@@ -220,18 +237,16 @@ class _Watch:
     def steps(self) -> Iterator[_Step]:
         """Every frame, and how it differs from the one before."""
         video = self._video
-        scale = max(1.0, max(video.working_width, video.working_height) / SMALL_SIDE)
-        size = max(8, round(video.working_width / scale)), max(8, round(video.working_height / scale))
-        shrink = np.diag([size[0] / video.working_width, size[1] / video.working_height, 1.0])
+        copies = SmallCopies(video.working_height, video.working_width)
         before: _Step | None = None
         for frame in video.frames():
-            small = _shrunk(frame.image, size)
+            small = copies.of(frame.image)
             grey = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY)
             colours = cv2.calcHist([small], [0, 1, 2], None, [COLOURS] * 3, [0, 256] * 3).ravel()
             step = _Step(frame, grey, colours / max(1.0, colours.sum()), np.eye(3), 1.0)
             if before is not None and self._matters(before, step):
                 camera, step.followed = camera_motion(before.grey, grey)
-                step.camera = np.linalg.inv(shrink) @ camera @ shrink
+                step.camera = copies.enlarged(camera)
             yield step
             before = step
 
@@ -240,14 +255,6 @@ class _Watch:
         if self.moving:
             return _colour_change(before.colours, now.colours) >= self._cut_change
         return share_unmoved(before.grey, now.grey)[0] < SEEMS_STILL
-
-
-def _shrunk(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """An image at a smaller size. Halving first is ten times quicker than averaging over odd areas."""
-    while image.shape[1] >= 2 * size[0] and image.shape[0] >= 2 * size[1]:
-        half = image.shape[1] // 2, image.shape[0] // 2
-        image = cv2.resize(image[: 2 * half[1], : 2 * half[0]], half, interpolation=cv2.INTER_AREA)
-    return cv2.resize(image, size, interpolation=cv2.INTER_LINEAR)
 
 
 def _colour_change(first: np.ndarray, second: np.ndarray) -> float:

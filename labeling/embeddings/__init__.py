@@ -16,3 +16,7 @@ class Embedder(Protocol):
     def embed(self, image: np.ndarray, masks: Sequence[Mask]) -> np.ndarray:
         """Describe each mask of an RGB image (H, W, 3) uint8; (M, D) float32, rows of unit length."""
         ...
+
+    def embed_frames(self, images: Sequence[np.ndarray], masks: Sequence[Sequence[Mask]]) -> list[np.ndarray]:
+        """Describe the masks of several images at once, as `embed` does one by one."""
+        ...

@@ -62,6 +62,10 @@ class AppearanceEmbedder:
         rows = [self._describe(image, mask) for mask in masks]
         return np.stack(rows) if rows else np.zeros((0, size), np.float32)
 
+    def embed_frames(self, images: Sequence[np.ndarray], masks: Sequence[Sequence[Mask]]) -> list[np.ndarray]:
+        """Describe the masks of several images."""
+        return [self.embed(image, some) for image, some in zip(images, masks, strict=True)]
+
     def _describe(self, image: np.ndarray, mask: Mask) -> np.ndarray:
         height, width = image.shape[:2]
         x1, y1, x2, y2 = mask.bounds

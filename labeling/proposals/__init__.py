@@ -29,6 +29,7 @@ class FrameProposals:
     proposals: list[Proposal]
     cut: bool = False  # this frame begins a new shot: nothing carries over from before
     camera: np.ndarray = field(default_factory=lambda: np.eye(3))  # (3, 3) last frame's pixels -> this frame's
+    looked: bool = True  # the proposer looked at this frame; sparse ones pass most frames on as they are
 
 
 class Proposer(Protocol):

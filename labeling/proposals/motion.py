@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from labeling.proposals import FrameProposals
 from labeling.proposals.moving import MovingConfig, propose_moving
 from labeling.proposals.still import StillConfig, StillProposer
-from labeling.scan import Scan, Shot
+from labeling.scan import Scan, Shot, ShotReader
 from labeling.video import Frame, Video
 
 
@@ -42,28 +42,21 @@ class MotionProposer:
 
 
 class _Shots:
-    """The shots of a scan one after another, with their frames: those that came along, or else decoded again."""
+    """The shots of a scan one after another, with their frames."""
 
     def __init__(self, video: Video, scan: Iterator[Shot]) -> None:
         self._scan = scan
-        self._again = video.frames()
+        self._reader = ShotReader(video)
         self.now = next(scan, None)
 
     def frames(self) -> Iterator[Frame]:
         """The frames of the shot that is on, and of those that go on with it from a moving camera; then goes on."""
         shot = self.now
         while shot is not None:
-            yield from shot.frames if shot.frames is not None else self._decoded(shot)
+            yield from self._reader.frames(shot)
             before, shot = shot, next(self._scan, None)
             self.now = shot
             if before.still or (shot is not None and (shot.still or shot.cut)):
-                return
-
-    def _decoded(self, shot: Shot) -> Iterator[Frame]:
-        for frame in self._again:
-            if frame.index >= shot.start:
-                yield frame
-            if frame.index + 1 == shot.stop:
                 return
 
 

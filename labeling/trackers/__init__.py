@@ -11,6 +11,7 @@ import numpy as np
 from labeling.embeddings import Embedder
 from labeling.masks import Mask
 from labeling.proposals import FrameProposals
+from labeling.video import Video
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,6 @@ class Observation:
 class Tracker(Protocol):
     """A backend that gives proposals an identity."""
 
-    def track(self, frames: Iterable[FrameProposals], embedder: Embedder) -> Iterator[Observation]:
-        """Yield what is seen of each object, in frame order."""
+    def track(self, frames: Iterable[FrameProposals], embedder: Embedder, video: Video) -> Iterator[Observation]:
+        """Yield what is seen of each object, in frame order; `video` is there for those that look back."""
         ...

@@ -22,6 +22,7 @@ from labeling.trackers.follower import BREAKING, Follower
 from labeling.trackers.kinds import Kinds
 from labeling.trackers.targets import Target
 from labeling.trackers.views import View, scenes, views
+from labeling.video import Video
 
 
 class AssociationConfig(BaseModel, extra="forbid", frozen=True):
@@ -42,7 +43,9 @@ class AssociationTracker:
         """Set up with `config`, or the defaults."""
         self.config = config or AssociationConfig()
 
-    def track(self, frames: Iterable[FrameProposals], embedder: Embedder) -> Iterator[Observation]:
+    def track(
+        self, frames: Iterable[FrameProposals], embedder: Embedder, video: Video | None = None
+    ) -> Iterator[Observation]:
         """Yield what is seen of each object, in frame order, a few frames behind the proposals."""
         born = 0
         for scene in scenes(views(frames, embedder)):
