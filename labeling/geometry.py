@@ -6,6 +6,8 @@ Edges are placed by the share of the outermost pixels that is covered, so they a
 
 from __future__ import annotations
 
+import math
+
 import cv2
 import numpy as np
 
@@ -25,27 +27,28 @@ def box(mask: Mask) -> np.ndarray:
 
 def _extent(profile: np.ndarray) -> tuple[float, float]:
     """First and last edge of a coverage profile (n,) uint8."""
-    share = np.concatenate([[0.0], profile / 255.0, [0.0]])
-    inside = np.flatnonzero(share >= min(FAINT, share.max()))
-    first, last = inside[0], inside[-1]
-    if first == last:
+    share = [0.0, *(profile / 255.0).tolist(), 0.0]
+    faint = min(FAINT, max(share))
+    first = next(place for place, value in enumerate(share) if value >= faint)
+    backwards = share[::-1]
+    last = next(place for place, value in enumerate(backwards) if value >= faint)
+    if first == len(share) - 1 - last:
         middle = first - 0.5
         return middle - share[first] / 2, middle + share[first] / 2
-    backwards = share[::-1]
-    return _edge(share, first) - 1, len(share) - 1 - _edge(backwards, len(share) - 1 - last)
+    return _edge(share, first) - 1, len(share) - 1 - _edge(backwards, last)
 
 
-def _edge(share: np.ndarray, first: int) -> float:
+def _edge(share: list[float], first: int) -> float:
     """Where the object begins that `share` first shows at pixel `first`.
 
     A sharp edge lies as far before the first full pixel as the shares before that one add up to: blur and video's
     coarse colour spread an edge over up to three pixels. An object that fades out begins where it is covered by FAINT.
     """
-    full = np.flatnonzero(share[first : first + BLUR + 1] >= FULL)
-    if len(full):
-        return float(first + full[0] - share[first : first + full[0]].sum())
+    for place in range(first, min(first + BLUR + 1, len(share))):
+        if share[place] >= FULL:
+            return place - sum(share[first:place])
     before, here = share[first - 1], share[first]
-    return float(first - 0.5 + (min(FAINT, here) - before) / max(here - before, 1e-6))
+    return first - 0.5 + (min(FAINT, here) - before) / max(here - before, 1e-6)
 
 
 def centre_of_mass(mask: Mask) -> np.ndarray:
@@ -58,15 +61,19 @@ def centre_of_mass(mask: Mask) -> np.ndarray:
 
 def oriented_box(mask: Mask) -> np.ndarray:
     """cx, cy, w, h, theta of the smallest rotated rectangle around a mask, w >= h, theta in [-pi/2, pi/2); (5,)."""
-    solid = mask.solid if mask.solid.any() else mask.coverage > 0
+    solid = mask.solid
     rows = np.flatnonzero(solid.any(1))
-    first, last = solid[rows].argmax(1), solid.shape[1] - solid[rows, ::-1].argmax(1)
+    if not len(rows):
+        solid = mask.coverage > 0
+        rows = np.flatnonzero(solid.any(1))
+    solid = solid if len(rows) == len(solid) else solid[rows]
     # The outer corners of each row's first and last pixel span the same rectangle as all pixels do.
-    corners = [np.stack([x, y], 1) for x in (first, last) for y in (rows, rows + 1)]
-    hull = np.concatenate(corners).astype(np.float32)
-    (cx, cy), (w, h), degrees = cv2.minAreaRect(hull)
-    theta = np.deg2rad(degrees)
+    corners = np.empty((2, 2, len(rows), 2), np.float32)
+    corners[0, :, :, 0], corners[1, :, :, 0] = solid.argmax(1), solid.shape[1] - solid[:, ::-1].argmax(1)
+    corners[:, 0, :, 1], corners[:, 1, :, 1] = rows, rows + 1
+    (cx, cy), (w, h), degrees = cv2.minAreaRect(corners.reshape(-1, 2))
+    theta = math.radians(degrees)
     if w < h:
-        w, h, theta = h, w, theta + np.pi / 2
-    theta = (theta + np.pi / 2) % np.pi - np.pi / 2
+        w, h, theta = h, w, theta + math.pi / 2
+    theta = (theta + math.pi / 2) % math.pi - math.pi / 2
     return np.array([mask.x + cx, mask.y + cy, w, h, theta], np.float32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import zarr
@@ -68,7 +69,8 @@ def write_labels(
     """
     kept = [verdict for verdict in verdicts if not verdict.reason]
     dropped = [verdict for verdict in verdicts if verdict.reason]
-    for chosen, home in ((kept, group), (dropped, group.create_group("dropped"))):
+    homes = [(kept, group)] + ([(dropped, group.create_group("dropped"))] if dropped else [])
+    for chosen, home in homes:
         tracks = _compose(seen, chosen, category)
         for frame, index, runs in _mask_runs(seen, chosen, size, united_only=True):
             union = Mask.cut(decode_runs(runs, *size).astype(np.uint8) * 255)
@@ -76,7 +78,7 @@ def write_labels(
                 tracks.oriented[frame, index] = geometry.oriented_box(union) * [scale, scale, scale, scale, 1]
         write_tracks(home, tracks)
         if store_masks:
-            _write_masks(home.create_group("masks"), seen, chosen, size)
+            _write_masks(home.create_group("masks", attributes={"size": list(size)}), seen, chosen, size)
 
 
 def _compose(seen: Observations, verdicts: Sequence[Verdict], category: dict[int, int]) -> Tracks:
@@ -111,19 +113,26 @@ def _compose(seen: Observations, verdicts: Sequence[Verdict], category: dict[int
 
 
 def _write_masks(group: zarr.Group, seen: Observations, verdicts: Sequence[Verdict], size: tuple[int, int]) -> None:
-    counts = group.create_array("counts", shape=(0,), chunks=(RUNS,), dtype="uint32")
     lengths = np.zeros((len(seen.time), len(verdicts)), np.int64)
-    pending: list[np.ndarray] = []
+    counts: zarr.Array[Any] | None = None
+    pending: list[np.ndarray] = [np.zeros(0, np.uint32)]
     for frame, index, runs in _mask_runs(seen, verdicts, size):
         lengths[frame, index] = len(runs)
         pending.append(runs)
         if len(pending) >= BLOCK * 16:
-            counts.append(np.concatenate(pending))
-            pending.clear()
-    if pending:
-        counts.append(np.concatenate(pending))
+            counts = _append(group, counts, pending)
+    _append(group, counts, pending)
     write_array(group, "offsets", np.concatenate([[0], np.cumsum(lengths.ravel())]).astype(np.int64))
-    group.attrs["size"] = list(size)
+
+
+def _append(group: zarr.Group, counts: zarr.Array[Any] | None, pending: list[np.ndarray]) -> zarr.Array[Any]:
+    """Move what is pending to the end of `counts`, which is made if it is not there yet."""
+    block = np.concatenate(pending)
+    pending[1:] = []
+    if counts is None:
+        return group.create_array("counts", data=block, chunks=(RUNS,))
+    counts.append(block)
+    return counts
 
 
 def _mask_runs(
@@ -134,7 +143,7 @@ def _mask_runs(
         verdicts = [verdict if len(verdict.members) > 1 else replace(verdict, members=()) for verdict in verdicts]
     owner = {member: index for index, verdict in enumerate(verdicts) for member in verdict.members}
     frame, track = seen.columns["frame"], seen.columns["track"]
-    for begin in range(0, len(seen.time), BLOCK):
+    for begin in range(0, len(seen.time) if owner else 0, BLOCK):
         first, last = np.searchsorted(frame, [begin, begin + BLOCK])
         block = np.asarray(seen.counts[seen.run_offset[first] : seen.run_offset[last]])
         cells: dict[tuple[int, int], list[np.ndarray]] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import cv2
 import numpy as np
 
 
@@ -47,11 +48,11 @@ class Mask:
     @classmethod
     def cut(cls, coverage: np.ndarray, x: int = 0, y: int = 0) -> Mask | None:
         """Crop `coverage` (h, w), whose corner lies at x, y of the frame, to what is covered; None if nothing is."""
-        rows, columns = np.flatnonzero(coverage.any(1)), np.flatnonzero(coverage.any(0))
-        if not len(rows):
+        coverage = np.asarray(coverage, np.uint8)
+        left, top, width, height = cv2.boundingRect(coverage)
+        if not width:
             return None
-        top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
-        return cls(x + int(left), y + int(top), np.ascontiguousarray(coverage[top:bottom, left:right], dtype=np.uint8))
+        return cls(x + left, y + top, np.ascontiguousarray(coverage[top : top + height, left : left + width]))
 
 
 def intersection(first: Mask, second: Mask) -> float:
@@ -74,17 +75,17 @@ def encode_runs(mask: Mask, height: int, width: int) -> np.ndarray:
     crop = mask.coverage[max(0, -mask.y) : max(0, height - mask.y), max(0, -mask.x) : max(0, width - mask.x)]
     left, top = max(mask.x, 0), max(mask.y, 0)
     level = min(128, max(1, int(crop.max(initial=0))))
-    columns = np.zeros((crop.shape[1], crop.shape[0] + 2), np.int8)
-    columns[:, 1:-1] = np.transpose(crop >= level)
-    steps = np.diff(columns, axis=1)
-    column, row = np.nonzero(steps == 1)
-    starts = (left + column) * height + top + row
-    column, row = np.nonzero(steps == -1)
-    ends = (left + column) * height + top + row
-    apart = ends[:-1] != starts[1:]  # an object as tall as the frame runs on from one column into the next
-    starts, ends = starts[np.r_[True, apart][: len(starts)]], ends[np.r_[apart, True][: len(ends)]]
-    edges = np.concatenate([[0], np.stack([starts, ends], 1).ravel(), [height * width]])
-    runs = np.diff(edges)
+    columns = np.zeros((crop.shape[1], crop.shape[0] + 1), bool)  # one row that is empty keeps the columns apart
+    np.greater_equal(crop.T, level, out=columns[:, :-1])
+    flat = columns.ravel()
+    steps = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    steps = np.concatenate([[0], steps]) if flat[:1].any() else steps
+    column, row = np.divmod(steps, crop.shape[0] + 1)
+    edges = (left + column) * height + top + row
+    if crop.shape[0] == height:  # an object as tall as the frame runs on from one column into the next
+        touching = np.flatnonzero(edges[1:-1:2] == edges[2::2])
+        edges = np.delete(edges, np.concatenate([2 * touching + 1, 2 * touching + 2]))
+    runs = np.diff(edges, prepend=0, append=height * width)
     return runs[: -1 if len(runs) > 1 and runs[-1] == 0 else None].astype(np.uint32)
 
 

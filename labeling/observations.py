@@ -21,7 +21,7 @@ from labeling.trackers import Observation
 from labeling.zarr_io import ROWS, array_at, load, write_array
 
 RUNS = 1 << 18  # run lengths in a chunk
-HELD = 512  # rows that are held in memory before they are written
+HELD = ROWS  # rows that are held in memory before they are written: a whole chunk, so that none is written twice
 EMBEDDINGS_PER_TRACK = 16  # enough to average out a bad view
 
 COLUMNS: dict[str, tuple[tuple[int, ...], str]] = {
@@ -84,8 +84,7 @@ class ObservationWriter:
             "time": np.asarray(time, np.float64),
             "embedding": np.asarray(vectors, np.float32).reshape(len(vectors), -1 if vectors else 0),
             "embedding_track": np.asarray(owners, np.int32),
-            "overlap_pair": np.asarray(pairs, np.int32).reshape(-1, 2),
-            "overlap": np.asarray([self._overlaps[pair] for pair in pairs], np.float64).reshape(-1, 2),
+            "overlap": np.asarray([pair + self._overlaps[pair] for pair in pairs], np.float64).reshape(-1, 4),
         }
         for name, data in once.items():
             write_array(self._group, name, data)
@@ -179,10 +178,9 @@ class Observations:
             for name, part in zip(names, np.split(load(group, array), ends[:-1], axis=1), strict=True):
                 shape, kind = COLUMNS[name]
                 columns[name] = np.ascontiguousarray(part.reshape(len(part), *shape), dtype=kind)
-        pairs, values = load(group, "overlap_pair"), load(group, "overlap")
         overlaps = {
-            (int(a), int(b)): Overlap(int(frames), float(total / frames))
-            for (a, b), (frames, total) in zip(pairs, values, strict=True)
+            (int(first), int(second)): Overlap(int(frames), float(total / frames))
+            for first, second, frames, total in load(group, "overlap")
         }
         return cls(
             columns, load(group, "time"), load(group, "embedding"),

@@ -242,7 +242,8 @@ class _Watch:
         for frame in video.frames():
             small = copies.of(frame.image)
             grey = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY)
-            colours = cv2.calcHist([small], [0, 1, 2], None, [COLOURS] * 3, [0, 256] * 3).ravel()
+            some = cv2.resize(small, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_NEAREST)  # enough to count colours
+            colours = cv2.calcHist([some], [0, 1, 2], None, [COLOURS] * 3, [0, 256] * 3).ravel()
             step = _Step(frame, grey, colours / max(1.0, colours.sum()), np.eye(3), 1.0)
             if before is not None and self._matters(before, step):
                 camera, step.followed = camera_motion(before.grey, grey)

@@ -70,7 +70,9 @@ class VideoLabels:
     @cached_property
     def dropped(self) -> Tracks:
         """The dropped tracks; `reasons` says why."""
-        return read_tracks(group_at(self._group, "dropped"))
+        if "dropped" in self._group:
+            return read_tracks(group_at(self._group, "dropped"))
+        return self.tracks.select(np.zeros(0, int))
 
     @property
     def reasons(self) -> list[dict[str, Any]]:
@@ -208,4 +210,4 @@ def write_vocabulary(root: zarr.Group, vocabulary: Vocabulary, recipe: str) -> N
     group = root.create_group("vocabulary", overwrite=True)
     for name in ("prototypes", "radius", "size", "mean", "axes"):
         write_array(group, name, getattr(vocabulary, name))
-    group.attrs.update({"note": vocabulary.note, "recipe": recipe, "complete": True})
+    group.update_attributes({"note": vocabulary.note, "recipe": recipe, "complete": True})

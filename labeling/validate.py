@@ -120,7 +120,7 @@ def _check_stage(place: Place) -> None:
         if (array := place.array(name, dtype, ("M", array_width(name)))) is not None:
             lengths.setdefault(array.shape[0], []).append(name)
             _read_through(place, array)
-    for name in ("counts", "time", "embedding", "embedding_track"):
+    for name in ("counts", "time", "embedding", "embedding_track", "overlap"):
         if (array := place.array(name)) is not None:
             _read_through(place, array)
     if len(lengths) > 1:
@@ -139,10 +139,12 @@ def _check_video(place: Place, categories: set[int]) -> None:
     if not _check_attributes(place, facts, VIDEO, ""):
         return
     kept = _check_tracks(place, facts, categories)
-    inner = place.inner("dropped")
-    if inner is None:
-        return
-    dropped = _check_tracks(inner, facts, categories)
+    dropped: np.ndarray | None = np.zeros(0, np.int32)
+    if facts["dropped"] or place.has("dropped"):
+        inner = place.inner("dropped")
+        if inner is None:
+            return
+        dropped = _check_tracks(inner, facts, categories)
     listed = sorted(str(row.get("instance")) for row in facts["dropped"] if isinstance(row, dict))
     if dropped is not None and listed != sorted(map(str, dropped.tolist())):
         place.add("the attribute dropped and the array dropped/instance list different tracks")

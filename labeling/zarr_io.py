@@ -50,5 +50,6 @@ def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
 
 def update_attributes(group: zarr.Group, facts: dict[str, Any]) -> None:
     """Write attributes, if any of them is new: a run that changes nothing writes nothing."""
-    if any(group.attrs.get(name) != value for name, value in facts.items()):
-        group.attrs.update(facts)
+    known = dict(group.attrs)
+    if any(known.get(name) != value for name, value in facts.items()):
+        group.update_attributes(facts)

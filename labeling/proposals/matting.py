@@ -8,6 +8,8 @@ in the middle for a blob that fades out.
 
 from __future__ import annotations
 
+from functools import cache, reduce
+
 import cv2
 import numpy as np
 
@@ -17,6 +19,7 @@ RINGS = 0.06  # compression draws rings of this strength around a strong contras
 NEARBY = np.ones((9, 9), np.uint8)  # as far as this
 BLOCK = np.ones((3, 3), np.uint8)
 RISE, RISE_LEVELS = 1.05, 1.0  # a sharp edge ends where the next step rises by less than this factor and levels
+STEPS = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
 LONGEST_WALK = 64  # pixels from the edge of a blob to its middle
 
 
@@ -99,12 +102,16 @@ def _uphill(slope: np.ndarray, rise: float, levels: float) -> np.ndarray:
     """
     rows, columns = slope.shape
     padded = cv2.copyMakeBorder(slope, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0).astype(np.uint16) << 4
-    steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
-    best = np.zeros(slope.shape, np.uint16)
-    for direction, (dy, dx) in enumerate(steps):  # height and direction in one number, so that one maximum finds both
-        best = cv2.max(best, (padded | direction)[1 + dy : 1 + dy + rows, 1 + dx : 1 + dx + columns])
-    least = np.floor(rise * np.arange(256) + levels + 1).astype(np.uint16) << 4
-    offsets = np.array([dy * columns + dx for dy, dx in steps], np.int32).take(best & 15)
-    offsets *= best >= least.take(slope)
+    # Height and direction are one number, so that one maximum finds both.
+    near = [padded[1 + dy : 1 + dy + rows, 1 + dx : 1 + dx + columns] | way for way, (dy, dx) in enumerate(STEPS)]
+    best = reduce(cv2.max, near)
+    offsets = np.array([dy * columns + dx for dy, dx in STEPS], np.int32).take(best & 15)
+    offsets *= best >= _least(rise, levels).take(slope)
     offsets += np.arange(slope.size, dtype=np.int32).reshape(slope.shape)
     return offsets.ravel()
+
+
+@cache
+def _least(rise: float, levels: float) -> np.ndarray:
+    """The height that a step must reach from each height, (256,), as `_uphill` writes it."""
+    return np.floor(rise * np.arange(256) + levels + 1).astype(np.uint16) << 4

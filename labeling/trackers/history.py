@@ -6,6 +6,7 @@ an object's speed can be averaged over the frames around.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -65,7 +66,7 @@ class History:
             record = self._records.popleft()
             for number in sorted(record.observations):
                 velocities = [r.velocities[number] for r in ahead if number in r.velocities]
-                speed = float(np.linalg.norm(np.mean(velocities, axis=0))) if velocities else 0.0
+                speed = math.hypot(*(sum(velocities) / len(velocities))) if velocities else 0.0
                 yield replace(record.observations[number], motion=speed)
 
     def fill_gap(self, number: int, template: Template, centre: np.ndarray) -> None:

@@ -7,6 +7,8 @@ crossing is expected on its line, and one that is steered is looked for more wid
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 FIRST_SPEED = 0.5  # uncertainty of a new object's velocity, as a share of its size a frame
@@ -28,7 +30,7 @@ class PointFilter:
         self._last = self.position  # where it was on the frame before, in this frame's pixels
         self.size = size
         self._swerve = (FIRST_SWERVE * size) ** 2
-        self._covariance = np.diag([self._jitter**2, (FIRST_SPEED * size) ** 2])
+        self._place, self._cross, self._speed = self._jitter**2, 0.0, (FIRST_SPEED * size) ** 2  # the covariance
 
     @property
     def _jitter(self) -> float:
@@ -37,21 +39,21 @@ class PointFilter:
     @property
     def deviation(self) -> float:
         """Standard deviation of the position along one axis, pixels."""
-        return float(np.sqrt(self._covariance[0, 0]))
+        return math.sqrt(self._place)
 
     def predict(self, camera: np.ndarray) -> None:
         """Go on by one frame; `camera` (3, 3) maps the last frame's pixels to this frame's."""
         here, ahead = project(camera, self.position), project(camera, self.position + self.velocity)
         self._last, self.position, self.velocity = here, ahead, ahead - here
-        step = np.array([[1.0, 1.0], [0.0, 1.0]])
-        noise = self._swerve * np.array([[0.25, 0.5], [0.5, 1.0]])
-        self._covariance = step @ self._covariance @ step.T + noise
+        self._place += 2 * self._cross + self._speed + 0.25 * self._swerve
+        self._cross += self._speed + 0.5 * self._swerve
+        self._speed += self._swerve
 
     def update(self, measured: np.ndarray, doubt: float = 1.0, learn: bool = True) -> None:
         """Correct by a measured position (2,); `doubt` multiplies the expected error of the measurement."""
         innovation = np.asarray(measured, np.float64) - self.position
         error = (self._jitter * doubt) ** 2
-        total = self._covariance[0, 0] + error
+        total = self._place + error
         surprise = float(innovation @ innovation) / 2
         if learn:
             swerve = min(surprise, SURPRISE * total) - error
@@ -59,10 +61,12 @@ class PointFilter:
         if surprise > SURPRISE * total:
             self._turn(measured, error)
             return
-        gain = self._covariance[:, 0] / total
-        self.position = self.position + gain[0] * innovation
-        self.velocity = self.velocity + gain[1] * innovation
-        self._covariance = self._covariance - np.outer(gain, self._covariance[0])
+        nearer, faster = self._place / total, self._cross / total
+        self.position = self.position + nearer * innovation
+        self.velocity = self.velocity + faster * innovation
+        self._speed -= faster * self._cross
+        self._cross -= nearer * self._cross
+        self._place -= nearer * self._place
 
     def reflect(self, position: np.ndarray, axes: np.ndarray) -> None:
         """Go on from `position` (2,), turned back along `axes` (2,) bool."""
@@ -73,7 +77,7 @@ class PointFilter:
         """Take the last step as the new velocity: the object bounced off something or was pushed."""
         self.velocity = measured - self._last
         self.position = np.asarray(measured, np.float64).copy()
-        self._covariance = np.array([[error, error], [error, 2 * error + self._swerve]])
+        self._place, self._cross, self._speed = error, error, 2 * error + self._swerve
 
 
 def project(camera: np.ndarray, point: np.ndarray) -> np.ndarray:

@@ -39,7 +39,11 @@ class Kind:
     looks: np.ndarray
     area: float
     rigid: float
-    colour: np.ndarray
+
+    @property
+    def colour(self) -> np.ndarray:
+        """Mean Lab colour of its interior, (3,)."""
+        return self.template.colour
 
 
 class Kinds:
@@ -53,7 +57,7 @@ class Kinds:
         """Remember the shape of a target that was just seen alone, if it keeps its shape."""
         if target.sightings < LEARNED or target.rigid < RIGID or target.leaving:
             return
-        new = Kind(target.template, target.looks, target.area, target.rigid, target.template.colour)
+        new = Kind(target.template, target.looks, target.area, target.rigid)
         for index, kind in enumerate(self.kinds):
             alike = 1 - float(kind.looks @ target.looks) < SAME_LOOKS
             if alike and abs(np.log(kind.area / target.area)) < SAME_AREA:

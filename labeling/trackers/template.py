@@ -6,6 +6,7 @@ A `Template` keeps a soft mask around the object's centre and draws it elsewhere
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import cv2
 import numpy as np
@@ -27,7 +28,7 @@ class Template:
     shape: np.ndarray  # (h, w) float32, 0 to 1, `fine` times enlarged
     centre: np.ndarray  # (2,) the object's centre in the enlarged shape
     fine: int
-    colour: np.ndarray  # (3,) mean Lab colour of the interior
+    picture: np.ndarray  # (h, w, 3) RGB, what was behind `seen`
     area: float  # covered pixels of the frame
     before: np.ndarray  # (2,) pixels from the left and top edge of the object to its centre
     after: np.ndarray  # (2,) and from there to its right and bottom edge
@@ -48,9 +49,13 @@ class Template:
         else:
             shape, middle = mask.coverage * np.float32(1 / 255), before
         area = float(shape.sum()) / fine**2
-        return cls(
-            mask, shape, middle, fine, mean_colour(mask, image), area, before, np.array([width, height]) - before
-        )
+        picture = image[mask.y : mask.y + height, mask.x : mask.x + width].copy()
+        return cls(mask, shape, middle, fine, picture, area, before, np.array([width, height]) - before)
+
+    @cached_property
+    def colour(self) -> np.ndarray:
+        """Mean Lab colour of its interior, (3,): worked out when objects meet, as most never do."""
+        return mean_colour(self.seen.coverage, self.picture)
 
     def stamp(self, centre: np.ndarray) -> tuple[np.ndarray, int, int]:
         """The shape in pixels of the frame, (h, w) float32, and the x, y of its corner, for a centre in the frame."""
@@ -127,7 +132,7 @@ class Template:
         shape = cv2.resize(self.shape, size, interpolation=cv2.INTER_AREA)
         middle = self.centre * np.array(size) / self.shape.shape[::-1]
         return Template(
-            self.seen, shape, middle, 1, self.colour, float(shape.sum()), self.before * factor, self.after * factor
+            self.seen, shape, middle, 1, self.picture, float(shape.sum()), self.before * factor, self.after * factor
         )
 
     @property
@@ -149,15 +154,14 @@ class Template:
         return np.asarray(cv2.resize(canvas, (columns, rows), interpolation=cv2.INTER_AREA))
 
 
-def mean_colour(mask: Mask, image: np.ndarray) -> np.ndarray:
-    """Mean Lab colour (3,) of the pixels deep inside a mask."""
-    x1, y1, x2, y2 = mask.bounds
-    step = max(1, int((mask.coverage.size / COLOUR_PIXELS) ** 0.5))
-    deep = cv2.blur(mask.coverage, (3, 3), borderType=cv2.BORDER_CONSTANT)[::step, ::step]
+def mean_colour(coverage: np.ndarray, picture: np.ndarray) -> np.ndarray:
+    """Mean Lab colour (3,) of the pixels of an RGB picture (h, w, 3) that lie deep inside a mask (h, w) uint8."""
+    step = max(1, int((coverage.size / COLOUR_PIXELS) ** 0.5))
+    deep = cv2.blur(coverage, (3, 3), borderType=cv2.BORDER_CONSTANT)[::step, ::step]
     inside = deep >= 0.85 * max(int(deep.max()), 1)
-    colours = image[y1:y2:step, x1:x2:step][inside]
+    colours = picture[::step, ::step][inside]
     if not len(colours):
-        colours = image[y1:y2, x1:x2].reshape(-1, 3)
+        colours = picture.reshape(-1, 3)
     mean = np.float32(colours.mean(0) / 255).reshape(1, 1, 3)
     light, a, b = cv2.cvtColor(mean, cv2.COLOR_RGB2LAB)[0, 0]
     return np.array([light * 2.55, a + 128, b + 128])
