@@ -106,16 +106,17 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
 
 def sizes_in(tensors: Mapping[str, Tensor], path: str | Path) -> Sizes:
     """The sizes of the network in a file; CheckpointError if it does not hold exactly the tensors of one."""
+    lost = ""  # a tensor without which the sizes are not known
     try:
         sizes = Sizes.of(tensors)
-    except KeyError:
-        sizes = PUBLISHED  # for the list of what is missing
+    except KeyError as error:
+        lost, sizes = error.args[0], PUBLISHED
     if sizes.stages == PUBLISHED.stages and sizes.channels == PUBLISHED.channels:
         # A file cut short by whole layers would otherwise pass as a smaller network.
         layers = {name: getattr(PUBLISHED, name) for name in ("depths", "encoder_layers", "decoder_layers")}
         sizes = replace(sizes, **layers)
     expected = names(sizes)
-    missing = [name for name in expected if name not in tensors]
+    missing = sorted((name for name in expected if name not in tensors), key=lambda name: name != lost)
     unexpected = [name for name in tensors if name not in expected]
     if missing or unexpected:
         said = [f"{len(found)} {what} ({listed(found)})" for what, found in

@@ -67,8 +67,8 @@ def random_tensor(name: str, shape: Sequence[int], seed: int = 0) -> Tensor:
 def write_colour_finder(path: Path, scores: Sequence[float] = (0.95, 0.9, 0.85)) -> Path:
     """Write a checkpoint that finds what is red, what is green and what is blue in a grey scene.
 
-    Query n stands for colour n modulo 3 and is `scores[n]` sure of it. The weights are chosen by hand: the stem measures
-    colour, the residual path carries it to the mask features, and each query asks for one channel of these.
+    Query n stands for colour n modulo 3 and is `scores[n]` sure of it. The weights are chosen by hand: the stem
+    measures colour, the residual path carries it to the mask features, and each query asks for one channel of these.
     """
     tensors = {name: torch.zeros_like(tensor) for name, tensor in tiny_tensors().items()}
     for name, tensor in tensors.items():
@@ -88,10 +88,12 @@ def write_colour_finder(path: Path, scores: Sequence[float] = (0.95, 0.9, 0.85))
     length = math.sqrt(TINY.channels - 1)  # of a query that is one in one place, after its norm
     for query in range(TINY.queries):
         tensors[f"{predictor}.query_feat.weight"][query, query] = 1
-    for query, score in enumerate(scores):
+    for query in range(len(scores)):
         for layer in range(2):
             tensors[f"{predictor}.mask_embed.layers.{layer}.weight"][query, query] = 1
         tensors[f"{predictor}.mask_embed.layers.2.weight"][query % 3, query] = 4 / length
-        tensors[f"{predictor}.class_embed.weight"][0, query] = (math.log(score / (1 - score)) + 5) / length
+    normed = np.full((len(scores), len(scores)), -1 / length) + np.eye(len(scores)) * (length + 1 / length)
+    wanted = [math.log(score / (1 - score)) + 5 for score in scores]
+    tensors[f"{predictor}.class_embed.weight"][0, : len(scores)] = torch.from_numpy(np.linalg.solve(normed, wanted))
     tensors[f"{predictor}.class_embed.bias"][0] = -5
     return save(path, tensors)
