@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import stat
+from array import array
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,12 +25,12 @@ from av.buffer import Buffer
 from labeling.containers import CUT, damage
 from labeling.pictures import PICTURE_SUFFIXES, numbered_pictures, read_picture
 from labeling.problems import VideoError, plainly, shown
+from labeling.streams import decoded_from, opened, time_stamps
 
 __all__ = ["PICTURE_SUFFIXES", "VIDEO_SUFFIXES", "Frame", "Video", "VideoError"]
 
 VIDEO_SUFFIXES = {".mp4", ".mov", ".avi", ".mkv", ".webm", ".gif", ".m4v"}
 PICTURE_RATE = 24.0  # a folder of pictures has no clock of its own
-PLAYLISTS = {"concat", "hls", "dash", "sdp"}  # would lead to other files or to the network
 FORGIVEN = 0.02  # the share of frames that may be lost without a word: counts in headers are often off by a few
 
 
@@ -55,6 +56,8 @@ class Video:
         """
         self.path = Path(path)
         self._watch = watch
+        self._stamps: np.ndarray | None = None  # of all frames, as the file lists them; None before somebody asks
+        self._shown = array("q")  # time stamps of the frames that were decoded from the start on
         with plainly(self.path):
             is_folder = stat.S_ISDIR(self.path.stat().st_mode)
         self._pictures = numbered_pictures(self.path) if is_folder else []
@@ -95,8 +98,7 @@ class Video:
     def _probe(self) -> tuple[float, int]:
         """The frame rate, and how many frames the container promises (0: it does not say)."""
         _refuse_unless_whole(self.path)
-        with _opened(self.path) as container:
-            stream = _video_stream(container, self.path)
+        with opened(self.path) as (_, stream):
             rate = stream.average_rate or stream.guessed_rate
             return float(rate) if rate else PICTURE_RATE, max(0, stream.frames)
 
@@ -107,27 +109,42 @@ class Video:
                 yield index, index / PICTURE_RATE, read_picture(path)
             return
         orientation: _Orientation | None = None
+        if start:
+            with closing(self._sought(start)) as sought:
+                for index, time, frame in sought:
+                    orientation = orientation or _Orientation.of(frame)
+                    yield index, time, orientation.upright(_pixels(frame))
+                    start = index + 1
+            if self._stamps is not None and start == len(self._stamps):
+                return
         origin = time = 0.0
         with closing(self._decode()) as frames:
             for index, (seconds, frame) in enumerate(frames):
-                if orientation is None:
+                if index == 0:
                     orientation, origin = _Orientation.of(frame), seconds or 0.0
                 elif seconds is None or seconds - origin <= time:  # no clock, or one that stands still
                     time += 1 / self.fps
                 else:
                     time = seconds - origin
-                if index >= start:
-                    yield index, time, orientation.upright(frame.to_ndarray(format="rgb24", threads=1))
+                if index == len(self._shown) and frame.pts is not None:
+                    self._shown.append(frame.pts)
+                if index >= start and orientation is not None:
+                    yield index, time, orientation.upright(_pixels(frame))
+
+    def _sought(self, start: int) -> Generator[tuple[int, float, av.VideoFrame]]:
+        """Index, time and frame from `start` on without decoding all that comes before; ends early when in doubt."""
+        if self._stamps is None:
+            self._stamps = time_stamps(self.path)
+        stamps = self._stamps
+        if self._shown:  # what was decoded is known for sure
+            stamps = np.concatenate([self._shown, stamps[stamps > self._shown[-1]]])
+        if len(self._stamps):
+            yield from decoded_from(self.path, stamps, start)
 
     def _decode(self) -> Generator[tuple[float | None, av.VideoFrame]]:
         """Time and frame, in the order in which they are shown; VideoError if some cannot be decoded."""
         packets = count = corrupt = 0
-        with _opened(self.path) as container:
-            stream = _video_stream(container, self.path)
-            stream.codec_context.thread_count = (
-                1  # videos are the parallel axis, and threads may hang at an early close
-            )
-            stream.codec_context.thread_type = "NONE"
+        with opened(self.path) as (container, stream):
             # An avi says when a frame is to be decoded, not when it is shown: the n-th shown has the n-th such time.
             is_avi = "avi" in container.format.name
             due: list[float] = []
@@ -171,6 +188,10 @@ class Video:
             )
 
 
+def _pixels(frame: av.VideoFrame) -> np.ndarray:
+    return frame.to_ndarray(format="rgb24", threads=1)
+
+
 @dataclass(frozen=True)
 class _Orientation:
     """How stored pictures are turned and mirrored for display."""
@@ -210,30 +231,3 @@ def _refuse_unless_whole(path: Path) -> None:
     if fault:
         rest = "Re-encode it to keep what is left, or copy it again."
         raise VideoError(f"{shown(path)} {fault}. {'Copy or record it again.' if fault == CUT else rest}")
-
-
-def _opened(path: Path) -> av.container.InputContainer:
-    try:
-        # Without "file:" FFmpeg would take "a:b.mp4" for an address. Titles of old files are often not UTF-8.
-        only_files = {"protocol_whitelist": "file"}
-        container = av.open(f"file:{path}", container_options=only_files, metadata_errors="replace")
-    except av.error.FFmpegError as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            with plainly(path):
-                raise
-        raise VideoError(
-            f"{shown(path)} is not a video that can be read: {error.strerror}. Re-encode it or remove it."
-        ) from error
-    if set(container.format.name.split(",")) & PLAYLISTS:
-        container.close()
-        raise VideoError(f"{shown(path)} is a playlist, not a video. Give the videos that it names.")
-    return container
-
-
-def _video_stream(container: av.container.InputContainer, path: Path) -> av.VideoStream:
-    for stream in container.streams.video:
-        if not stream.disposition & av.stream.Disposition.attached_pic:
-            if stream.codec_context is None:
-                raise VideoError(f"{shown(path)} uses a codec that is not known here. Re-encode it, as H.264 say.")
-            return stream
-    raise VideoError(f"{shown(path)} has no video track, only sound, text or a cover. Remove it from the folder.")

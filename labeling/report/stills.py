@@ -1,7 +1,7 @@
 """Pictures for the report.
 
-Takes the videos and what the report wants to show of them, decodes each video once, and returns frames and crops as
-data URIs, within a budget of bytes; what did not fit or could not be read is said.
+Takes the videos and what the report wants to show of them, and returns frames and crops as data URIs, within a budget
+of bytes. Reads no more of a video than it must; what did not fit or could not be read is said.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ QUALITY = 78
 WHOLE_SIDE = 128  # pictures up to this size lose nothing
 ALL_BYTES = 24_000_000  # of all strips: a page beyond this is slow to open and cannot be mailed
 MOST_BYTES = 260_000  # of one strip
+FAR = 100  # frames from which on it is quicker to jump than to read on
 LEAST_BYTES = 15_000  # of one strip; below, nothing can be seen
 
 
@@ -69,14 +70,15 @@ def pictured(videos: int) -> int:
 
 
 def _frames(video: Video, wanted: Iterable[int]) -> dict[int, np.ndarray]:
-    waiting = set(wanted)
     found: dict[int, np.ndarray] = {}
-    for frame in video.frames() if waiting else ():
-        if frame.index in waiting:
-            found[frame.index] = frame.image
-            waiting.discard(frame.index)
-            if not waiting:
-                break
+    reader, place = video.frames(), 0
+    for index in sorted(set(wanted)):
+        if index - place > FAR:
+            reader = video.frames(start=index)
+        frame = next((frame for frame in reader if frame.index == index), None)
+        if frame is None:
+            break
+        found[index], place = frame.image, index
     return found
 
 

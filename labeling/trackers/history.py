@@ -66,7 +66,7 @@ class History:
             record = self._records.popleft()
             for number in sorted(record.observations):
                 velocities = [r.velocities[number] for r in ahead if number in r.velocities]
-                speed = math.hypot(*(sum(velocities) / len(velocities))) if velocities else 0.0
+                speed = math.hypot(*np.sum(velocities, axis=0)) / len(velocities) if velocities else 0.0
                 yield replace(record.observations[number], motion=speed)
 
     def fill_gap(self, number: int, template: Template, centre: np.ndarray) -> None:

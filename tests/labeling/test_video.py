@@ -97,13 +97,26 @@ def test_a_raw_stream_without_a_clock_runs_at_its_frame_rate(tmp_path):
     np.testing.assert_allclose([frame.time for frame in opened.frames()], np.arange(12) / opened.fps)
 
 
-def test_reading_may_start_anywhere(tmp_path):
-    path = video(tmp_path / "clip.mp4")
-    late = list(Video(path).frames(start=7))
-    assert [frame.index for frame in late] == [7, 8, 9, 10, 11]
-    np.testing.assert_array_equal(late[0].image, read(path)[7].image)
-    assert late[0].time == pytest.approx(0.7)
-    assert list(Video(path).frames(start=99)) == []
+@pytest.mark.parametrize(("name", "codec", "pix_fmt"), CONTAINERS)
+@pytest.mark.parametrize("read_before", [False, True])
+def test_reading_may_start_anywhere(tmp_path, name, codec, pix_fmt, read_before):
+    opened = Video(video(tmp_path / name, pictures(40), codec, pix_fmt, g="8"))
+    whole = list(Video(opened.path).frames())
+    if read_before:
+        assert len(list(opened.frames())) == 40
+    for start in (1, 7, 8, 22, 39):
+        late = list(opened.frames(start))
+        assert [frame.index for frame in late] == list(range(start, 40))
+        for frame, expected in zip(late, whole[start:], strict=True):
+            np.testing.assert_array_equal(frame.image, expected.image)
+            assert frame.time == pytest.approx(expected.time)
+    assert list(opened.frames(start=99)) == []
+
+
+def test_reading_late_does_not_decode_all_before(tmp_path, monkeypatch):
+    opened = Video(video(tmp_path / "clip.mp4", pictures(200), g="10"))
+    monkeypatch.setattr("labeling.video.Video._decode", lambda self: pytest.fail("decodes from the start"))
+    assert [frame.index for frame in opened.frames(start=195)] == [195, 196, 197, 198, 199]
 
 
 @pytest.mark.parametrize(
