@@ -137,10 +137,8 @@ def _transfer(file: RemoteFile, part: Path, headers: dict[str, str], ticker: _Ti
     try:
         with part.open("r+b") as out:
             here = out.seek(0, os.SEEK_END)
-            http_get(
-                file.url, out, resume_size=here, headers=headers, expected_size=file.size or None,
-                tqdm_class=ticker,  # type: ignore[arg-type]  # any callable that makes something like a bar
-            )  # fmt: skip
+            if not file.size or here != file.size:
+                http_get(file.url, out, resume_size=here, headers=headers, tqdm_class=ticker)  # type: ignore[arg-type]
             out.flush()
             os.fsync(out.fileno())
     except HfHubHTTPError as error:
@@ -157,16 +155,18 @@ def _check(file: RemoteFile, part: Path, checkpoint: Checkpoint) -> None:
     """Compare a complete file with what its source says about it; a wrong one is removed."""
     from huggingface_hub.utils.sha import git_hash
 
-    expected, got = "", ""
     if file.sha256:
         expected, got = file.sha256, sha256_of(part)
     elif file.git_id:
         expected, got = file.git_id, git_hash(part.read_bytes())
+    else:
+        got = f"{part.stat().st_size} bytes"
+        expected = f"{file.size} bytes" if file.size else got
     try:
         refuse_web_page(part, f"What {file.url} sent for {checkpoint.name}")
         if expected != got:
             raise WeightsError(
-                f"{file.name} of {checkpoint.name} is not what it should be: expected the hash {expected}, got {got}. "
+                f"{file.name} of {checkpoint.name} is not what it should be: expected {expected}, got {got}. "
                 f"It was removed. Try again; if that does not help, see {checkpoint.home}."
             )
     except WeightsError:
@@ -224,6 +224,11 @@ def _plain_words(checkpoint: Checkpoint) -> Iterator[None]:
         ) from error
     except errors.OfflineModeIsEnabled as error:
         raise WeightsError(f"{name} was not fetched: HF_HUB_OFFLINE is set. Unset it; or {by_hand}.") from error
+    except ValueError as error:
+        raise WeightsError(
+            f"{name} was not fetched: the hub's answer makes no sense ({error}). "
+            "A proxy or a log-in page may have answered in its place."
+        ) from error
     except httpx2.HTTPError as error:
         reason = str(error) or type(error).__name__
         raise WeightsError(

@@ -151,7 +151,7 @@ def test_a_connection_that_always_breaks_says_to_go_on_later(server: WeightServe
 def test_a_wrong_hash_is_refused_and_removed(server: WeightServer, folder: Path) -> None:
     server.files["/disc.pth"] = b"x" + CONTENT[1:]
     got = hashlib.sha256(server.files["/disc.pth"]).hexdigest()
-    with pytest.raises(WeightsError, match=f"expected the hash {SHA256}, got {got}"):
+    with pytest.raises(WeightsError, match=f"expected {SHA256}, got {got}"):
         weights.fetch("disc", folder)
     assert [path for path in folder.rglob("disc.pth*") if path.is_file()] == []
     with pytest.raises(WeightsError, match="not on this machine"):
@@ -212,7 +212,7 @@ def test_without_a_published_hash_the_first_one_holds(server: WeightServer, fold
     assert fetched.sha256 == SHA256
     fetched.path.write_bytes(b"damaged")
     server.files["/disc.pth"] = CONTENT[::-1]
-    with pytest.raises(WeightsError, match=f"expected the hash {SHA256}"):
+    with pytest.raises(WeightsError, match=f"expected {SHA256}"):
         weights.fetch("unhashed", folder)
     server.files["/disc.pth"] = CONTENT
     assert weights.fetch("unhashed", folder).path.read_bytes() == CONTENT
@@ -253,7 +253,7 @@ def test_files_that_differ_from_what_the_hub_says_are_refused(server: WeightServ
     server.repository("a/b", {"config.json": CONFIG, "model.safetensors": CONTENT})
     path = f"/a/b/resolve/{COMMIT}/{file}"
     server.files[path] = b"?" + server.files[path][1:]
-    with pytest.raises(WeightsError, match=rf"{file} of a/b is not what it should be: expected the hash \w+, got \w+"):
+    with pytest.raises(WeightsError, match=rf"{file} of a/b is not what it should be: expected \w+, got \w+"):
         weights.fetch("a/b", folder, endpoint=server.url)
     with pytest.raises(WeightsError, match="not on this machine"):
         weights.resolve("a/b", folder)
@@ -286,6 +286,28 @@ def test_no_token_goes_to_plain_servers(server: WeightServer, folder: Path, monk
     server.requests.clear()
     weights.fetch("a/b", folder, endpoint=server.url)
     assert {request.authorization for request in server.requests} == {"Bearer hf_secret"}
+
+
+def test_storage_that_the_hub_sends_us_to_resumes_and_sees_no_token(
+    server: WeightServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.utils._headers.get_token", lambda: "hf_secret")
+    server.repository("a/b", {"config.json": CONFIG, "model.safetensors": CONTENT})
+    with weight_server() as storage:
+        storage.files["/blob"] = CONTENT
+        storage.cut_after = [5 * CHUNK]
+        server.moved[f"/a/b/resolve/{COMMIT}/model.safetensors"] = f"{storage.url}/blob"
+        weights.fetch("a/b", folder, endpoint=server.url)
+    assert [(request.range, request.authorization) for request in storage.downloads] == [
+        ("", ""), (f"bytes={5 * CHUNK}-", ""),
+    ]  # fmt: skip
+    assert server.requests[-1].authorization == "Bearer hf_secret"
+
+
+def test_a_login_page_in_place_of_the_hub_is_said_plainly(server: WeightServer, folder: Path) -> None:
+    server.files["/api/models/a/b/revision/main"] = b"<html>Welcome to our wireless network</html>"
+    with pytest.raises(WeightsError, match=r"a/b was not fetched: the hub's answer makes no sense.*log-in page"):
+        weights.fetch("a/b", folder, endpoint=server.url)
 
 
 def test_a_damaged_file_is_noticed_before_use(server: WeightServer, folder: Path) -> None:

@@ -34,6 +34,7 @@ class WeightServer:
     cut_after: list[int] = field(default_factory=list)  # bytes after which the next downloads are cut, one by one
     stall_after: int = 0  # bytes after which downloads stop without an end
     pause: float = 0.0  # seconds that a download takes at least
+    moved: dict[str, str] = field(default_factory=dict)  # from a path to an address elsewhere
     gated: set[str] = field(default_factory=set)
     requests: list[Request] = field(default_factory=list)
 
@@ -80,6 +81,8 @@ def weight_server() -> Iterator[WeightServer]:
             asked = self.headers.get("Range", "")
             request = Request(method, path, asked, self.headers.get("Authorization", ""))
             state.requests.append(request)
+            if path in state.moved:
+                return self._refuse(302, {"Location": state.moved[path]})
             gated = any(path.startswith(f"/{name}/") for name in state.gated)
             if gated or path not in state.files:
                 return self._refuse(403 if gated else 404, {"X-Error-Code": "GatedRepo"} if gated else {})
