@@ -27,13 +27,13 @@ Folder = Annotated[Path | None, typer.Option("--folder", help="Where weights are
 def list_weights(folder: Folder = None) -> None:
     """Print the known checkpoints with size, licence, and whether they are on this machine."""
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from flows.console import plain_errors, terminal
     from labeling.weights import cache_folder, listing
 
     with plain_errors():
-        table = Table("name", "what it is", "size", "licence", "here")
+        table = Table(Column("name", no_wrap=True), "what it is", "size", "licence", "here")
         for line in listing(folder):
             one, here = line.checkpoint, "[green]yes[/]" if line.path else "no"
             table.add_row(*[escape(text) for text in (one.name, one.what, one.size, one.licence)], here)

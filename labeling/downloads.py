@@ -212,10 +212,10 @@ def _plain_words(checkpoint: Checkpoint) -> Iterator[None]:
     try:
         yield
     except errors.GatedRepoError as error:
-        raise WeightsError(f"{name} is gated. {access(checkpoint)}") from error
+        raise WeightsError(f"{name} is gated: {access(checkpoint)}. Then fetch it again.") from error
     except errors.RepositoryNotFoundError as error:
-        advice = access(checkpoint) if checkpoint.gated else "Check the name; if it is private, `hf auth login` first."
-        raise WeightsError(f"The hub shows no repository {name} to you. {advice}") from error
+        advice = access(checkpoint) if checkpoint.gated else "check the name; if it is private, `hf auth login` first"
+        raise WeightsError(f"The hub shows no repository {name} to you: {advice}.") from error
     except errors.HfHubHTTPError as error:
         status = f"{error.response.status_code} {error.response.reason_phrase}".strip()
         where = error.response.url
@@ -239,7 +239,4 @@ def _plain_words(checkpoint: Checkpoint) -> Iterator[None]:
 
 def access(checkpoint: Checkpoint) -> str:
     """How to get at a gated checkpoint."""
-    return (
-        f"Accept its licence at {checkpoint.home} with your Hugging Face account, log in with `hf auth login`, "
-        f"then `spectrabox weights fetch {checkpoint.name}`."
-    )
+    return f"accept the licence at {checkpoint.home} with your Hugging Face account, and log in with `hf auth login`"

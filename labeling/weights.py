@@ -186,7 +186,7 @@ def _missing(name: str, folder: Path | None) -> str:
         meant = f" Did you mean {' or '.join(near)}?" if near else ""
         return f"There are no weights called {name}.{meant} `spectrabox weights list` names all; {bring} adds your own."
     checkpoint = KNOWN.get(name) or on_the_hub(name)
-    first = f" {access(checkpoint)}" if checkpoint.gated else ""
+    first = f" To fetch them, first {access(checkpoint)}." if checkpoint.gated else ""
     return (
         f"The weights {name} are not on this machine (looked in {cache_folder(folder)}). "
         f"Licence: {checkpoint.licence}. Download them ({checkpoint.size}) with {get}, "
