@@ -33,10 +33,10 @@ def list_weights(folder: Folder = None) -> None:
     from labeling.weights import cache_folder, listing
 
     with plain_errors():
-        table = Table(Column("name", no_wrap=True), "what it is", "size", "licence", "here")
+        table = Table(Column("name", no_wrap=True), "size", Column("licence", overflow="fold"), "here")
         for line in listing(folder):
             one, here = line.checkpoint, "[green]yes[/]" if line.path else "no"
-            table.add_row(*[escape(text) for text in (one.name, one.what, one.size, one.licence)], here)
+            table.add_row(escape(one.name), one.size.replace("about ", "~"), escape(one.licence), here)
         terminal.print(table)
         terminal.print(f"Folder: {escape(str(cache_folder(folder)))}", soft_wrap=True)
 

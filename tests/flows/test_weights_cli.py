@@ -67,13 +67,20 @@ def test_the_list_names_licences_and_what_is_here(run: Run, checkpoint: Path, tm
     assert run("add", "mine", checkpoint).exit_code == 0
     result = run("list")
     assert result.exit_code == 0
-    for text in ("videocutler", "non-commercial", "facebook/sam3", "gated", "about 3.4 GB", str(tmp_path / "weights")):
+    for text in ("videocutler", "non-commercial", "facebook/sam3", "gated", "~3.4 GB", str(tmp_path / "weights")):
         assert text in result.output
     rows = {
         line.split("│")[1].strip(): line.split("│")[-2].strip() for line in result.output.splitlines() if "│" in line
     }
     assert rows["mine"] == "yes"
     assert rows["videocutler"] == "no"
+
+
+def test_a_narrow_terminal_cuts_no_name_and_no_licence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    output = run("list").output
+    assert "…" not in output
+    assert all(name in output for name in KNOWN)
 
 
 def test_add_prints_where_it_is_and_its_hash(run: Run, checkpoint: Path, tmp_path: Path) -> None:
