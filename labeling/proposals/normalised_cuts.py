@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import label
+from scipy.ndimage import binary_dilation, binary_erosion, label
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
@@ -21,7 +21,8 @@ from labeling.proposals.maskcut import MaskCutConfig
 FAINT = 1e-5  # weight of a link between patches that are not alike: it keeps the graph in one piece
 ACCURACY = 1e-3  # of the eigenvector; where the line is drawn along it is judged by the cut itself
 LINES = 32  # places along the eigenvector at which a cut is tried
-TRIES = 3  # cuts made for each mask that is wanted: some only shed a few patches
+AROUND = 4  # patches around a segment that show what it stands out from
+TRIES = 3  # cuts made for each mask that is wanted: some only shed stray patches
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +45,37 @@ class _Cut:
 def find_segments(features: np.ndarray, config: MaskCutConfig) -> list[Segment]:
     """The segments of a picture, what stands out most first; none if it is all alike."""
     rows, columns, depth = features.shape
-    alike = likeness(features.reshape(-1, depth), config.threshold)
+    unit = features.astype(np.float32) / np.maximum(np.linalg.norm(features, axis=-1, keepdims=True), 1e-12)
+    alike = likeness(unit.reshape(-1, depth), config.threshold)
     # A patch that is like hardly any other is a stray: each would cost a cut of its own.
-    left = alike.sum(1) >= config.min_patches
+    left = (alike.sum(1) >= max(2, config.min_patches // 2)).reshape(rows, columns)
+    free = np.ones((rows, columns), bool)
     found: list[Segment] = []
     for _ in range(TRIES * config.masks):
         nodes = np.flatnonzero(left)
         if len(found) == config.masks or len(nodes) < 2 * config.min_patches:
             break
-        graph = alike if len(nodes) == len(alike) else alike[np.ix_(nodes, nodes)]
-        cut = best_cut(graph)
+        cut = best_cut(alike if len(nodes) == len(alike) else alike[np.ix_(nodes, nodes)])
         if cut.value > config.worst_cut:
             break
         front = _front(cut, nodes, rows, columns)
-        seed = np.flatnonzero(front)[np.abs(cut.place[front]).argmax()]
-        side = np.zeros(rows * columns, bool)
-        side[nodes[front]] = True
-        patches = _piece(side.reshape(rows, columns), alike, int(nodes[seed]))
+        seed = nodes[front][np.abs(cut.place[front]).argmax()]
+        side = np.zeros((rows, columns), bool)
+        side.flat[nodes[front]] = True
+        pieces = _pieces(side, alike)
+        patches = _without_holes(pieces == pieces.flat[seed], config.min_patches)
+        patches = _with_settled_rim(patches & free, free, unit, config.threshold)
         if patches.sum() >= config.min_patches:
-            patches = _without_holes(patches, config.min_patches)
             found.append(Segment(patches, cut.value))
-        left &= ~patches.ravel()
+            free = free & ~patches
+            left = left & free
+        left = left & ~(side & (np.bincount(pieces.ravel())[pieces] < config.min_patches))
     return found
 
 
-def likeness(features: np.ndarray, threshold: float) -> np.ndarray:
-    """1 where the features of two patches, (n, D), have a cosine above `threshold`, else 0; (n, n) float32."""
-    features = features.astype(np.float32)
-    unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
-    return (unit @ unit.T > threshold).astype(np.float32)
+def likeness(unit: np.ndarray, threshold: float) -> np.ndarray:
+    """1 where two features of unit length, of (n, D), have a cosine above `threshold`, else 0; (n, n) float32."""
+    return np.asarray(unit @ unit.T > threshold, np.float32)
 
 
 def best_cut(alike: np.ndarray) -> _Cut:
@@ -125,15 +128,15 @@ def _front(cut: _Cut, nodes: np.ndarray, rows: int, columns: int) -> np.ndarray:
     return cut.high if cut.high[np.abs(cut.place).argmax()] else ~cut.high
 
 
-def _piece(side: np.ndarray, alike: np.ndarray, seed: int) -> np.ndarray:
-    """The patches of `side` that one reaches from `seed` over neighbours that are alike; (rows, columns) bool."""
+def _pieces(side: np.ndarray, alike: np.ndarray) -> np.ndarray:
+    """A number for each patch, (rows, columns): the same for those of `side` joined by neighbours that are alike."""
     numbers = np.arange(side.size).reshape(side.shape)
     pairs = [(numbers[:, :-1], numbers[:, 1:]), (numbers[:-1], numbers[1:])]
     here, there = (np.concatenate([pair[end].ravel() for pair in pairs]) for end in (0, 1))
     linked = side.ravel()[here] & side.ravel()[there] & (alike[here, there] > 0)
     edges = coo_array((np.ones(linked.sum()), (here[linked], there[linked])), shape=alike.shape)
-    _, piece = connected_components(edges, directed=False)
-    return np.asarray((piece == piece[seed]).reshape(side.shape))
+    _, pieces = connected_components(edges, directed=False)
+    return np.asarray(pieces.reshape(side.shape))
 
 
 def _without_holes(patches: np.ndarray, largest: int) -> np.ndarray:
@@ -141,3 +144,26 @@ def _without_holes(patches: np.ndarray, largest: int) -> np.ndarray:
     holes, _ = label(~patches)
     size = np.bincount(holes.ravel())
     return np.asarray(patches | (size < largest)[holes])
+
+
+def _with_settled_rim(patches: np.ndarray, free: np.ndarray, unit: np.ndarray, threshold: float) -> np.ndarray:
+    """Give the patches along a segment's edge to the segment or to what is around it: to what they are more like.
+
+    A patch that shows both is linked to both, and the cut leaves it with the larger side, however little it shows.
+    Only `free` patches (rows, columns) change sides; `unit` has their features.
+    """
+    inner = binary_erosion(patches, border_value=1)
+    rim = binary_dilation(patches) & ~inner & free
+    around = binary_dilation(patches, iterations=AROUND) & ~binary_dilation(patches) & free
+    if not around.any():
+        return patches
+    inwards = unit[rim] @ _direction(unit[inner if inner.any() else patches])
+    settled = patches.copy()
+    settled[rim] = (inwards > threshold) & (inwards > unit[rim] @ _direction(unit[around]))
+    return settled if settled.any() else patches
+
+
+def _direction(unit: np.ndarray) -> np.ndarray:
+    """The mean direction of features (n, D)."""
+    mean = unit.mean(0)
+    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12))
