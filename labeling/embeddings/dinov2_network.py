@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, Dinov2Model, Dinov2WithRegistersModel, PreTrainedModel, ViTModel
 from transformers.utils import logging as transformers_logging
 
+from labeling.checkpoints import WeightsError
 from labeling.devices import torch_device, working_dtype
 from labeling.problems import shown
 
@@ -32,10 +33,6 @@ NETWORKS: dict[str, type[PreTrainedModel]] = {
 NOT_NEEDED = ("mask_token", "pooler.")  # parts that only training uses: a checkpoint may lack them
 
 Features = Literal["tokens", "keys"]
-
-
-class CheckpointError(ValueError):
-    """A checkpoint cannot be used; the message says which, why and what to do."""
 
 
 class PatchNetwork:
@@ -95,36 +92,34 @@ def _seen(image: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def _load(path: Path) -> torch.nn.Module:
-    """The network in a directory; CheckpointError if there is none that can be used."""
+    """The network in a directory; WeightsError if there is none that can be used."""
     remedy = "Give a directory with config.json and model.safetensors, as `spectrabox weights fetch` makes it."
     if not path.is_dir():
-        raise CheckpointError(f"{shown(path)} is not a directory. {remedy}")
+        raise WeightsError(f"{shown(path)} is not a directory. {remedy}")
     try:
         with _quietly():
             config = AutoConfig.from_pretrained(path, local_files_only=True)
             kind = NETWORKS.get(config.model_type)
             if kind is None:
                 known = ", ".join(sorted(NETWORKS))
-                raise CheckpointError(
-                    f"{shown(path)} holds a {config.model_type!r} model, not one of {known}. {remedy}"
-                )
+                raise WeightsError(f"{shown(path)} holds a {config.model_type!r} model, not one of {known}. {remedy}")
             loaded: Any = kind.from_pretrained(
                 path, config=config, local_files_only=True, dtype=torch.float32,
                 output_loading_info=True, ignore_mismatched_sizes=True,
             )  # fmt: skip
+    except WeightsError:
+        raise
     # What transformers, safetensors and torch raise on files that are missing, cut off, or hold more than weights.
     except (OSError, KeyError, TypeError, RuntimeError, SafetensorError, UnpicklingError, ValueError) as error:
-        if isinstance(error, CheckpointError):
-            raise
         more = "it holds more than weights, which may be harmful"
         reason = more if isinstance(error, UnpicklingError) else str(error).strip().partition("\n")[0].rstrip(".")
-        raise CheckpointError(f"{shown(path)} cannot be loaded: {reason}. {remedy}") from error
+        raise WeightsError(f"{shown(path)} cannot be loaded: {reason}. {remedy}") from error
     model, report = loaded
     misfits = {str(name) for name, *_ in report["mismatched_keys"]}
     missing = {name for name in report["missing_keys"] if not any(part in name for part in NOT_NEEDED)}
     if wrong := sorted(misfits | missing):
         some = ", ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "")
-        raise CheckpointError(
+        raise WeightsError(
             f"{shown(path)}: {len(wrong)} weights of its network are missing or have another shape than config.json "
             f"says ({some}). Its files do not belong together: fetch it again."
         )
@@ -150,7 +145,7 @@ def _patch_size(config: Any, path: Path) -> int:
     size = config.patch_size
     sides = {size} if isinstance(size, int) else set(size)
     if len(sides) > 1:
-        raise CheckpointError(f"{shown(path)} has patches of {size}; only square ones fit here.")
+        raise WeightsError(f"{shown(path)} has patches of {size}; only square ones fit here.")
     return int(sides.pop())
 
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 from transformers import AutoModel, Dinov2Model, ViTMAEConfig
 
+from labeling.checkpoints import WeightsError
 from labeling.embeddings import dinov2_network
 from labeling.embeddings.dinov2 import Dinov2Config, Dinov2Embedder, patch_weights
-from labeling.embeddings.dinov2_network import CheckpointError, PatchNetwork
+from labeling.embeddings.dinov2_network import PatchNetwork
 from labeling.masks import Mask
 from tests.labeling.tiny_dino import DEPTH, write_dino, write_dinov2, write_dinov2_with_registers
 
@@ -219,7 +220,7 @@ def test_batches_of_frames_have_the_vectors_of_single_frames(checkpoints):
 
 def test_unreadable_checkpoint_is_named_with_its_fault_and_a_remedy(tmp_path, checkpoints):
     def message(path: Path) -> str:
-        with pytest.raises(CheckpointError) as caught:
+        with pytest.raises(WeightsError) as caught:
             PatchNetwork(path, "cpu")
         assert str(path) in str(caught.value)
         return str(caught.value)
