@@ -18,6 +18,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from labeling.checkpoints import WeightsError
 from labeling.problems import shown
 
 WRAPPERS = ("model", "state_dict")  # what training code nests the tensors under
@@ -26,14 +27,14 @@ FORMER_NAMES = {"sem_seg_head.predictor.static_query.weight": "sem_seg_head.pred
 SAMPLED = 3 * 4 * 2  # numbers that place one head's samples: levels x points x coordinates
 LISTED = 12  # names in a message; a wrong file would list hundreds
 NORMS = ("weight", "bias", "running_mean", "running_var")
-REMEDY = "Give the published videocutler_m2f_rn50.pth."
+REMEDY = "`spectrabox weights fetch videocutler` gets the published videocutler_m2f_rn50.pth."
 
 PIXEL = "sem_seg_head.pixel_decoder"
 PREDICTOR = "sem_seg_head.predictor"
 
 
-class CheckpointError(ValueError):
-    """A checkpoint cannot be used; the message names the file, what is wrong with it and what to do."""
+class CheckpointError(WeightsError, ValueError):
+    """A file is no checkpoint of VideoCutLER; the message names the file, what is wrong with it and what to do."""
 
 
 @dataclass(frozen=True)
