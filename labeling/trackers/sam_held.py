@@ -56,10 +56,10 @@ class Held:
             if first in seen and second in seen
         }
 
-    def forget(self, number: int, frames: set[int] | None = None) -> None:
-        """Take back what was seen of an object, on all held frames or on some."""
+    def forget(self, number: int, begin: int) -> None:
+        """Take back what was seen of an object from a frame on."""
         for frame, (_, seen) in self._frames.items():
-            if frames is None or frame in frames:
+            if frame >= begin:
                 seen.pop(number, None)
 
     def rename(self, number: int, known: int) -> None:

@@ -48,12 +48,14 @@ class Scene:
         for proposed in window:
             for known in self._followed:
                 self._step(known, proposed.frame, encodings.of(proposed.frame.index))
+        frames = range(window[0].frame.index, window[-1].frame.index + 1)
+        self._end_doubles(frames)
         newcomers = self._newcomers(window, encodings)
-        self._describe(window, [*self._followed, *newcomers])
+        self._describe(window, [*self._followed, *self._lost, *newcomers])
         self._recognise(newcomers)
         self._followed += newcomers
-        self._end_doubles([proposed.frame.index for proposed in window])
-        self._look_back(window[0].frame.index)
+        self._end_doubles(frames)
+        self._look_back(frames.start)
         self._rest()
 
     def _step(self, known: Followed, frame: Frame, encoding: Encoding) -> None:
@@ -200,7 +202,7 @@ class Scene:
                 if known is not None and self._goes_on_as(known, each):
                     self._merge(each, known)
 
-    def _end_doubles(self, frames: Sequence[int]) -> None:
+    def _end_doubles(self, frames: range) -> None:
         """Of two objects with the same mask on several frames the younger ends, or is the older one if that is lost."""
         for younger in sorted(self._followed, key=lambda each: each.number, reverse=True):
             for older in [each for each in self._followed if each.number < younger.number]:
@@ -210,9 +212,16 @@ class Scene:
                 if self._goes_on_as(older, younger):
                     self._merge(younger, older)
                 else:
-                    self._held.forget(younger.number, shared)
-                    self._followed.remove(younger)
+                    self._end(younger, min(shared), lost=self._beside(older, younger))
                 break
+
+    def _end(self, double: Followed, frame: int, lost: bool) -> None:
+        """Stop following an object that became the same as another; if it slipped there, its own object is lost."""
+        self._held.forget(double.number, frame)
+        self._followed.remove(double)
+        if lost:
+            double.last, double.missing = frame - 1, 1
+            self._lost.append(double)
 
     def _doubles(self, first: Followed, second: Followed) -> list[int]:
         """The held frames on which two objects have the same mask."""
@@ -221,8 +230,11 @@ class Scene:
 
     def _goes_on_as(self, lost: Followed, other: Followed) -> bool:
         """Whether an object was lost and another, never seen beside it, is seen later."""
-        beside = len(self._held.both(lost.number, other.number)) - len(self._doubles(lost, other))
-        return lost.missing > 0 and lost.last < other.last and not beside
+        return lost.missing > 0 and lost.last < other.last and not self._beside(lost, other)
+
+    def _beside(self, first: Followed, second: Followed) -> bool:
+        """Whether two objects were seen in two places at once."""
+        return len(self._held.both(first.number, second.number)) > len(self._doubles(first, second))
 
     def _rest(self) -> None:
         """Stop following objects that are missing for long, or the longest missing where there are too many."""
