@@ -2,6 +2,10 @@
 
 Takes the frames of a video and a DINO or DINOv2 network; cuts the picture's patches into segments by how alike their
 features are (MaskCut), refines each to the pixel, and proposes it. Sparse frames, several at a time.
+
+Patches are described by the keys of the last attention, as MaskCut was published for DINO: they are trained to be
+compared by their direction, which is what the cut does. Where a network's keys do not tell objects apart, its output
+tokens may (`features: tokens`); the threshold then has to be chosen anew.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ class MaskCutConfig(BaseModel, extra="forbid", frozen=True):
     patches: int = Field(
         60, ge=4, description="Patches along the longest side: 60 are 480 pixels for DINO/8, 840 for DINOv2/14."
     )
-    every: int = Field(6, ge=1, description="Look at every so-manieth frame.")
+    every: int = Field(6, ge=1, description="Look at one frame in so many.")
     batch: int = Field(4, ge=1, description="Frames that go through the network at once.")
 
 

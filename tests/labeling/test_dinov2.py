@@ -260,3 +260,16 @@ def test_settings_do_not_import_torch():
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+def test_half_precision_keeps_the_direction_of_a_feature(checkpoints, monkeypatch):
+    """As on a GPU; the answer is float32 all the same."""
+    image = RNG.integers(0, 255, (112, 112, 3), dtype=np.uint8)
+    network = PatchNetwork(checkpoints["registers"], "cpu")
+    full = network([image], 8)[0].reshape(-1, DEPTH)
+    monkeypatch.setattr(dinov2_network, "working_dtype", lambda _: torch.bfloat16)
+    half = network([image], 8)[0].reshape(-1, DEPTH)
+    assert half.dtype == np.float32
+    assert not np.array_equal(half, full)
+    cosine = (half * full).sum(1) / np.linalg.norm(half, axis=1) / np.linalg.norm(full, axis=1)
+    assert cosine.min() > 0.99
