@@ -3,9 +3,8 @@
 Takes the frames of a video and a DINO or DINOv2 network; cuts the picture's patches into segments by how alike their
 features are (MaskCut), refines each to the pixel, and proposes it. Sparse frames, several at a time.
 
-Patches are described by the keys of the last attention, as MaskCut was published for DINO: they are trained to be
-compared by their direction, which is what the cut does. Where a network's keys do not tell objects apart, its output
-tokens may (`features: tokens`); the threshold then has to be chosen anew.
+Patches are described by the keys of the last attention, as MaskCut was published for DINO, with DINO's threshold. For
+DINOv2 neither was tuned: its output tokens (`features: tokens`) or another threshold may tell objects apart better.
 """
 
 from __future__ import annotations
