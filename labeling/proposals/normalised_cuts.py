@@ -98,7 +98,7 @@ def second_eigenvector(alike: np.ndarray, degree: np.ndarray) -> np.ndarray:
     """The second smallest solution of (D - W) y = λ D y with W = 1 where alike and FAINT elsewhere, (n,).
 
     The same as the second largest eigenvector of D^-1/2 W D^-1/2, whose largest is known. The faint links are a rank
-    one matrix and are never written out. The matrix of zeros and ones is kept as a plain one: a background that is alike
+    one matrix and are never written out. The matrix of zeros and ones is kept as a plain one: a uniform background
     fills most of it, and at three quarters of ones a plain product took a fifth of the time of a sparse one.
     """
     size = len(alike)
