@@ -23,7 +23,7 @@ from labeling.config import LabelConfig
 from labeling.folder import find_videos
 from labeling.isolation import Worker
 from labeling.pipeline import fit_vocabulary, label_video, open_run, track_video
-from labeling.profiles import PROFILES
+from labeling.profiles import assemble
 from labeling.run import label_folder
 from labeling.scan import scan
 from labeling.video import Video
@@ -63,7 +63,7 @@ def speed(clip: Path, folder: Path) -> None:
     config = LabelConfig()
     video = Video(clip)
     source = find_videos(clip).sources[0]
-    backends = PROFILES[config.profile](config, "cpu")
+    backends = assemble(config, "cpu")
     store = open_run(folder / f"{clip.stem}.zarr", clip.parent, config)
     frames = sum(1 for _ in video.frames())
     decode = timed(lambda: sum(1 for _ in video.frames()))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from flows import weights_cli
 
 app = typer.Typer(
     help="Drop a folder of videos in, get tracked boxes out.",
@@ -15,6 +18,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(weights_cli.app, name="weights")
+
+
+@app.callback(invoke_without_command=True)
+def spectrabox(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    """Drop a folder of videos in, get tracked boxes out."""
+    if version:
+        from importlib.metadata import version as installed
+
+        print(f"spectrabox {installed('spectrabox')}")
+        raise typer.Exit
+
 
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="A label store, for example labels.zarr.")]
 VideosOption = Annotated[
@@ -29,19 +47,26 @@ def label(
     ],
     out: Annotated[Path, typer.Option(help="The label store to write or to go on with.")] = Path("labels.zarr"),
     profile: Annotated[
-        str | None, typer.Option(help="Which backends to use: embedded needs no weights and no GPU.")
+        str | None,
+        typer.Option(help="embedded (no weights, no GPU), foundation, or maskcut (both need weights; a GPU helps)."),
     ] = None,
+    proposals: Annotated[str | None, typer.Option(help="In its place: motion, videocutler or maskcut.")] = None,
+    embeddings: Annotated[str | None, typer.Option(help="In its place: appearance or dinov2.")] = None,
+    tracker: Annotated[str | None, typer.Option(help="In its place: association, sam2, sam3 or edgetam.")] = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="One setting, for example keep_static=true; may be repeated."),
     ] = None,
-    workers: Annotated[int, typer.Option(min=0, help="Videos labeled side by side; 0: one a core.")] = 0,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Videos labeled side by side; 0: one a core, with networks one.")
+    ] = 0,
     device: Annotated[
         Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where models run; the embedded profile has none.")
     ] = "auto",
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first video that fails.")] = False,
     refit: Annotated[bool, typer.Option("--refit", help="Find the categories anew.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove the labels of videos that are gone.")] = False,
     flow: Annotated[bool, typer.Option("--flow", help="Run as a Prefect flow run.")] = False,
 ) -> None:
     """Label a folder of videos with tracked, categorised boxes.
@@ -53,7 +78,8 @@ def label(
     """
     from flows import console
 
-    console.label(videos, out, profile, config, set_ or [], workers, device, strict, refit, flow)
+    choice = {"profile": profile, "proposals": proposals, "embeddings": embeddings, "tracker": tracker}
+    console.label(videos, out, choice, config, set_ or [], workers, device, strict, refit, prune, flow)
 
 
 @app.command()
@@ -127,5 +153,14 @@ def demo(
     console.demo(folder)
 
 
+def main() -> None:
+    """The command; stops without a traceback when it is interrupted, be it while packages are still loading."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        print("\nStopped.", file=sys.stderr)
+        sys.exit(130)
+
+
 if __name__ == "__main__":
-    app()
+    main()

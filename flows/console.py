@@ -13,9 +13,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from labeling.checkpoints import WeightsError
 from labeling.config import ConfigError, LabelConfig, load_config
 from labeling.folder import Source
-from labeling.profiles import Device, DeviceError
+from labeling.profiles import BackendError, Device
 from labeling.run import Listener, RunError, StrictStop, Summary, finished_run, label_folder
 from labeling.store import StoreError, open_store
 from labeling.video import VideoError
@@ -29,7 +30,7 @@ def plain_errors() -> Iterator[None]:
     """Print errors that are meant for the user as one sentence, and exit with code 2."""
     try:
         yield
-    except (ConfigError, DeviceError, RunError, StoreError, VideoError, OSError) as error:
+    except (BackendError, ConfigError, RunError, StoreError, VideoError, WeightsError, OSError) as error:
         text = str(error)
         if isinstance(error, OSError) and error.filename:
             text = f"{error.filename}: {error.strerror}. Check the path, its permissions and the disk."
@@ -41,19 +42,19 @@ def plain_errors() -> Iterator[None]:
 
 
 def label(
-    videos: Path, out: Path, profile: str | None, file: Path | None, settings: list[str], workers: int, device: Device,
-    strict: bool, refit: bool, flow: bool,
+    videos: Path, out: Path, choice: dict[str, str | None], file: Path | None, settings: list[str], workers: int,
+    device: Device, strict: bool, refit: bool, prune: bool, flow: bool,
 ) -> None:  # fmt: skip
     """Label a folder, in this process or as a Prefect flow run; exit code 1 if a video failed."""
     with plain_errors():
-        config = load_config(file, settings, profile=profile)
+        config = load_config(file, settings, **choice)
         if flow:
             from flows.local import run_flow
 
-            summary = run_flow(videos, out, config, workers, device, strict, refit)
+            summary = run_flow(videos, out, config, workers, device, strict, refit, prune)
         else:
             with FrameBar() as bar:
-                summary = label_folder(videos, out, config, workers, strict, refit, device, bar)
+                summary = label_folder(videos, out, config, workers, strict, refit, device, bar, prune)
         print_summary(summary)
         sys.exit(1 if summary.failed else 0)
 
@@ -74,6 +75,12 @@ def print_summary(summary: Summary) -> None:
     terminal.print(table)
     for outcome in summary.failed:
         terminal.print(f"[red]failed[/] {escape(outcome.source)}: {escape(outcome.failure)}", soft_wrap=True)
+    if summary.orphans:
+        names = ", ".join(summary.orphans[:3]) + (", ..." if len(summary.orphans) > 3 else "")
+        terminal.print(
+            f"The store also has labels of {len(summary.orphans)} video(s) that are no longer there ({escape(names)}). "
+            "Remove them with --prune.", soft_wrap=True,
+        )  # fmt: skip
     if summary.up_to_date:
         terminal.print("Everything is up to date.")
     elif summary.note:

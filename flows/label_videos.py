@@ -5,12 +5,11 @@ The same steps as `spectrabox label`, as Prefect tasks: track each video, find t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from prefect import flow, task
 from prefect.artifacts import create_table_artifact
@@ -21,8 +20,8 @@ from pydantic import Field
 
 from labeling.config import LabelConfig
 from labeling.folder import Source
-from labeling.profiles import Device
-from labeling.run import FrameReport, LabelRun, Listener, Summary
+from labeling.profiles import Device, ProfileName
+from labeling.run import FrameReport, LabelRun, Listener, Summary, side_by_side
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
@@ -41,20 +40,21 @@ def heard_by(listener: Listener) -> Iterator[None]:
 def label_videos(
     videos: Annotated[Path, Field(description="A folder of videos, searched recursively, or one video.")],
     out: Annotated[Path, Field(description="The label store to write or to go on with.")] = Path("labels.zarr"),
-    profile: Annotated[Literal["embedded"] | None, Field(description="Which backends to use.")] = None,
+    profile: Annotated[ProfileName | None, Field(description="Which backends to use.")] = None,
     config: Annotated[LabelConfig | None, Field(description="Settings; what is left out keeps its default.")] = None,
-    workers: Annotated[int, Field(ge=0, description="Videos labeled side by side; 0: one a core.")] = 0,
+    workers: Annotated[int, Field(ge=0, description="Videos side by side; 0: one a core, with networks one.")] = 0,
     device: Annotated[Device, Field(description="Where models run.")] = "auto",
     strict: Annotated[bool, Field(description="Stop at the first video that fails.")] = False,
     refit: Annotated[bool, Field(description="Find the categories anew.")] = False,
+    prune: Annotated[bool, Field(description="Remove the labels of videos that are no longer there.")] = False,
 ) -> Summary:
     """Label a folder of videos with tracked, categorised boxes; goes on where an earlier run stopped."""
     config = config or LabelConfig()
     if profile:
         config = config.model_copy(update={"profile": profile})
     listener = _listener.get() or Listener()
-    runner: ThreadPoolTaskRunner[str] = ThreadPoolTaskRunner(max_workers=workers or os.cpu_count() or 1)
-    with LabelRun(videos, out, config, strict, refit, device) as run, runner:
+    runner: ThreadPoolTaskRunner[str] = ThreadPoolTaskRunner(max_workers=side_by_side(config, workers))
+    with LabelRun(videos, out, config, strict, refit, device, prune) as run, runner:
         listener.planned(len(run.todo))
         tracking: dict[PrefectFuture[str], Source] = {
             runner.submit(track, {"run": run, "source": s, "report": listener.frames}): s for s in run.todo

@@ -36,7 +36,7 @@ GRACE = 10.0  # seconds for the server to stop by itself
 
 def run_flow(
     videos: Path, out: Path, config: LabelConfig, workers: int = 0, device: Device = "auto", strict: bool = False,
-    refit: bool = False,
+    refit: bool = False, prune: bool = False,
 ) -> Summary:  # fmt: skip
     """Run the flow `label-videos` in this process and show its progress."""
     for name, value in QUIET.items():
@@ -48,7 +48,7 @@ def run_flow(
         from flows.label_videos import heard_by, label_videos
 
         with temporary_settings(updates={PREFECT_API_URL: url}), FrameBar() as bar, heard_by(bar):
-            return label_videos(videos, out, None, config, workers, device, strict, refit)
+            return label_videos(videos, out, None, config, workers, device, strict, refit, prune)
 
 
 @contextmanager

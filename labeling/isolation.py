@@ -17,6 +17,7 @@ import threading
 from pathlib import Path
 from typing import IO, Any
 
+from labeling.checkpoints import WeightsError
 from labeling.config import LabelConfig
 from labeling.folder import Source
 from labeling.pipeline import Progress
@@ -30,8 +31,9 @@ SINGLE_THREADED = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 class Worker:
     """A child process that runs one request at a time."""
 
-    def __init__(self, patience: float = PATIENCE) -> None:
-        self._patience = patience
+    def __init__(self, patience: float = PATIENCE, alone: bool = False) -> None:
+        """Give up after `patience` seconds without progress; one that works `alone` may use all cores."""
+        self._patience, self._limits = patience, {} if alone else SINGLE_THREADED
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._errors: IO[bytes] | None = None
@@ -50,7 +52,7 @@ class Worker:
             stderr=self._errors,
             text=True,
             start_new_session=True,  # Ctrl-C reaches the parent alone, which then closes its workers
-            env={**os.environ, **SINGLE_THREADED, **TIDY, "PYTHONPATH": path},
+            env={**os.environ, **self._limits, **TIDY, "PYTHONPATH": path},
         )
         self._answers = queue.Queue()
         threading.Thread(target=_forward, args=(process, self._answers), daemon=True).start()
@@ -66,7 +68,10 @@ class Worker:
         device: str,
         progress: Progress | None = None,
     ) -> dict[str, Any]:
-        """Run a stage ("track" or "label") on one video; VideoError if it fails, crashes or hangs."""
+        """Run a stage ("track" or "label") on one video.
+
+        VideoError if it fails, crashes or hangs; WeightsError if no video can be labeled with these weights.
+        """
         process = self.start()
         request = {
             "stage": stage, "store": str(store), "id": source.id, "relative": source.relative, "path": str(source.path),
@@ -92,6 +97,8 @@ class Worker:
             message = json.loads(line)
             if "failed" in message:
                 raise VideoError(message["failed"])
+            if "unfit" in message:
+                raise WeightsError(message["unfit"])
             if "result" in message:
                 return dict(message["result"])
             if progress:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from labeling.folder import Source
 from labeling.labels import mean_embedding, track_categories, write_labels
 from labeling.observations import Observations, ObservationWriter
 from labeling.palette import colour_of
-from labeling.profiles import PROFILES
+from labeling.profiles import assemble, names_of, parts_of, weights_of
 from labeling.proposals import FrameProposals
 from labeling.reacquire import Tracklet, relink
 from labeling.recipe import digest
@@ -81,21 +82,31 @@ def open_run(out: Path, videos: Path, config: LabelConfig) -> Store:
 
 def settings_recipe(config: LabelConfig) -> str:
     """Hash of the settings and code versions, whatever the video."""
-    return digest(tracks=TRACKS_VERSION, labels=LABELS_VERSION, settings=config.model_dump(mode="json"))
+    settings = config.model_dump(mode="json", exclude={"weights"})
+    return digest(tracks=TRACKS_VERSION, labels=LABELS_VERSION, settings=settings)
 
 
 def track_recipe(config: LabelConfig, sha256: str) -> str:
     """What decides the class-agnostic tracks of a video."""
-    settings = config.model_dump(
-        mode="json", include={"profile", "keep_static", "longest_side", "scan", "motion", "tracking"}
-    )
-    return digest(stage="tracks", version=TRACKS_VERSION, settings=settings, video=sha256)
+    settings = _settings(config, "keep_static", "longest_side", "scan", *[part.settings for part in parts_of(config)])
+    return digest(
+        stage="tracks", version=TRACKS_VERSION, backends=names_of(config), settings=settings,
+        weights=_weight_hashes(config), video=sha256,
+    )  # fmt: skip
 
 
 def label_recipe(config: LabelConfig, tracks: str, words: str) -> str:
     """What decides the labels of a video whose tracks and vocabulary have these hashes."""
-    settings = config.model_dump(mode="json", include={"keep_static", "store_masks", "reacquire", "filters"})
+    settings = _settings(config, "keep_static", "store_masks", "reacquire", "filters")
     return digest(stage="labels", version=LABELS_VERSION, settings=settings, tracks=tracks, vocabulary=words)
+
+
+def _settings(config: LabelConfig, *names: str) -> dict[str, Any]:
+    return config.model_dump(mode="json", include=set(names))
+
+
+def _weight_hashes(config: LabelConfig) -> dict[str, str]:
+    return {entry: found.sha256 for entry, found in weights_of(config).items()}
 
 
 def tracks_are_current(store: Store, source: Source, config: LabelConfig) -> bool:
@@ -124,7 +135,7 @@ def track_video(
     sha256 = video.sha256()
     group = store.root.create_group(f"stages/{source.id}", overwrite=True)
     writer = ObservationWriter(group, video.scale, video.working_height, video.working_width)
-    backends = PROFILES[config.profile](config, device)
+    backends = assemble(config, device)
     proposed = backends.proposer.propose(video, scan(video, config.scan))
     for seen in backends.tracker.track(passed.timed(proposed), backends.embedder, video):
         writer.add(seen)
@@ -153,11 +164,13 @@ def fingerprint(path: Path) -> str:
 def fit_vocabulary(store: Store, sources: Iterable[Source], config: LabelConfig, refit: bool = False) -> Vocabulary:
     """The store's vocabulary, fitted to the tracks of `sources` if there is none yet or `refit` asks for it.
 
-    A vocabulary made from other kinds of embeddings (another profile) is fitted anew, too.
+    A vocabulary made from other kinds of embeddings is fitted anew, too.
     """
+    embeddings, embedder = names_of(config)[1], parts_of(config)[1]
     recipe = digest(
-        stage="vocabulary", version=vocabulary.VERSION, profile=config.profile, tracks=TRACKS_VERSION,
-        settings=config.vocabulary.model_dump(mode="json"),
+        stage="vocabulary", version=vocabulary.VERSION, tracks=TRACKS_VERSION, embeddings=embeddings,
+        settings=_settings(config, "vocabulary", embedder.settings),
+        weights=_weight_hashes(config).get(embedder.weights, ""),
     )  # fmt: skip
     known = store.vocabulary
     if known is not None and not refit and store.root["vocabulary"].attrs["recipe"] == recipe:
@@ -206,15 +219,21 @@ def count_labels(store: Store, source: Source) -> Labeled:
     return Labeled(int(facts["frames"]), len(kinds), len(np.unique(kinds)), len(facts["dropped"]))
 
 
-def forget_video(store: Store, source: Source) -> None:
-    """Remove what the store holds of a video that can no longer be read."""
-    for name in (f"videos/{source.id}", f"stages/{source.id}"):
+def forget_video(store: Store, id: str) -> None:
+    """Remove what the store holds of a video that can no longer be read, or is gone."""
+    for name in (f"videos/{id}", f"stages/{id}"):
         if name in store.root:
             del store.root[name]
 
 
-def close_run(store: Store, failures: dict[str, str]) -> None:
-    """Write the tables that describe the whole store: categories and failures."""
+def orphans(store: Store, folder: Path) -> dict[str, str]:
+    """Ids and paths below `folder` of the videos that have labels and are no longer there."""
+    labeled = Store(store.path)
+    return {id: source for id in labeled if not (folder / (source := labeled[id].source)).exists()}
+
+
+def close_run(store: Store, failures: dict[str, str]) -> int:
+    """Write the tables that describe the whole store, categories and failures; returns how many kinds have tracks."""
     sizes: dict[int, int] = {}
     ids = Store(store.path).ids
     for id in ids:
@@ -228,6 +247,7 @@ def close_run(store: Store, failures: dict[str, str]) -> None:
     ]
     facts = {"categories": table, "failures": dict(sorted(failures.items()))}
     update_attributes(store.root, facts)
+    return sum(row["kept"] for row in table)
 
 
 class _Progress:

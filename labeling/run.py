@@ -18,10 +18,12 @@ from pathlib import Path
 from labeling import pipeline
 from labeling.config import LabelConfig
 from labeling.folder import Source, find_videos
-from labeling.isolation import Worker
-from labeling.profiles import Device, check_device
+from labeling.isolation import PATIENCE, Worker
+from labeling.profiles import Device, check_backends, has_networks
 from labeling.video import VideoError
 from labeling.vocabulary import Vocabulary
+
+NETWORK_PATIENCE = 3600.0  # seconds without progress after which a video is given up: a window of SAM on a CPU
 
 FrameReport = Callable[[Source, int, int], None]  # the video, frames done, frames expected
 
@@ -52,6 +54,7 @@ class Summary:
     outcomes: list[Outcome]
     note: str  # what happened when the categories were found
     up_to_date: bool  # there was nothing to do
+    orphans: list[str]  # videos that the store has labels of, and that are no longer there
 
     @property
     def failed(self) -> list[Outcome]:
@@ -64,10 +67,11 @@ class LabelRun:
 
     def __init__(
         self, videos: str | Path, out: str | Path, config: LabelConfig | None = None, strict: bool = False,
-        refit: bool = False, device: Device = "auto",
+        refit: bool = False, device: Device = "auto", prune: bool = False,
     ) -> None:  # fmt: skip
         self.config, self.strict, self.refit, self.device = config or LabelConfig(), strict, refit, device
-        check_device(self.config.profile, device)
+        self.prune = prune
+        check_backends(self.config, device)
         self.out = Path(out).expanduser().resolve()
         self.folder = find_videos(videos)
         if not self.folder.sources and not self.folder.unreadable:
@@ -122,7 +126,11 @@ class LabelRun:
 
     def close(self) -> Summary:
         """Write the tables of the store and sum up."""
-        pipeline.close_run(self.store, self.failures)
+        orphans = pipeline.orphans(self.store, self.folder.root)
+        if self.prune:
+            for id in orphans:
+                pipeline.forget_video(self.store, id)
+        kinds = pipeline.close_run(self.store, self.failures)
         outcomes = [
             Outcome(source.relative, pipeline.count_labels(self.store, source), self._speeds.get(source.id))
             for source in self.folder.sources
@@ -130,12 +138,14 @@ class LabelRun:
         ]
         outcomes += [Outcome(name, failure=reason) for name, reason in self.failures.items()]
         outcomes.sort(key=lambda outcome: outcome.source)
-        note = self._words.note if self._words else ""
-        return Summary(self.out, outcomes, note, up_to_date=not (self.todo or self.stale or self.failures))
+        note = f"{self._words.note}; {kinds} of them have tracks that were kept" if self._words else ""
+        idle = not (self.todo or self.stale or self.failures)
+        return Summary(self.out, outcomes, note, idle, [] if self.prune else sorted(orphans.values()))
 
     def _attempt(self, source: Source, work: Callable[[Worker], object]) -> str:
         if not hasattr(self._mine, "worker"):
-            self._mine.worker = Worker()
+            networks = has_networks(self.config)
+            self._mine.worker = Worker(NETWORK_PATIENCE if networks else PATIENCE, alone=networks)
             self._workers.append(self._mine.worker)
         try:
             work(self._mine.worker)
@@ -147,7 +157,7 @@ class LabelRun:
     def _fail(self, source: Source, reason: str) -> None:
         """Note a failure; what the store held of the video was of another file."""
         self.failures[source.relative] = reason
-        pipeline.forget_video(self.store, source)
+        pipeline.forget_video(self.store, source.id)
         if self.strict:
             raise StrictStop(reason)
 
@@ -159,6 +169,11 @@ def finished_run(videos: str | Path, out: str | Path, config: LabelConfig | None
             return None
         run.fit()
         return None if run.stale else run.close()
+
+
+def side_by_side(config: LabelConfig, workers: int) -> int:
+    """How many videos to label at a time if `workers` is 0: one a core, or one alone where networks use them all."""
+    return workers or (1 if has_networks(config) else os.cpu_count() or 1)
 
 
 class Listener:
@@ -179,7 +194,7 @@ class Listener:
 
 def label_folder(
     videos: str | Path, out: str | Path, config: LabelConfig | None = None, workers: int = 0, strict: bool = False,
-    refit: bool = False, device: Device = "auto", listener: Listener | None = None,
+    refit: bool = False, device: Device = "auto", listener: Listener | None = None, prune: bool = False,
 ) -> Summary:  # fmt: skip
     """Label all videos at `videos` into the store `out`; go on where an earlier run stopped.
 
@@ -187,15 +202,16 @@ def label_folder(
         videos: A folder, searched recursively, or one video.
         out: The label store; created if needed.
         config: What decides the labels.
-        workers: Videos labeled side by side; 0: one a core.
+        workers: Videos labeled side by side; 0: as `side_by_side` says.
         strict: Stop at the first video that fails.
         refit: Find the categories anew even if the store has some.
         device: Where models run: auto, cpu, cuda or mps.
         listener: Hears of progress.
+        prune: Remove the labels of videos that are no longer there.
     """
-    listener = listener or Listener()
-    threads = ThreadPoolExecutor(workers or os.cpu_count() or 1)
-    with LabelRun(videos, out, config, strict, refit, device) as run:
+    listener, config = listener or Listener(), config or LabelConfig()
+    threads = ThreadPoolExecutor(side_by_side(config, workers))
+    with LabelRun(videos, out, config, strict, refit, device, prune) as run:
         try:
             listener.planned(len(run.todo))
             jobs = {threads.submit(run.track, source, listener.frames): source for source in run.todo}

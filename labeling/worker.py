@@ -35,6 +35,7 @@ def _listen(requests: queue.Queue[dict[str, Any]]) -> None:
 
 
 def _serve(request: dict[str, Any], answers: TextIO) -> None:
+    from labeling.checkpoints import WeightsError
     from labeling.config import LabelConfig
     from labeling.folder import Source
     from labeling.pipeline import label_video, track_video
@@ -60,6 +61,8 @@ def _serve(request: dict[str, Any], answers: TextIO) -> None:
             say(result={})
     except VideoError as error:
         say(failed=str(error))
+    except WeightsError as error:
+        say(unfit=str(error))
     except OSError as error:
         say(failed=f"{error.filename or source.path}: {error.strerror}. Check the disk and the permissions.")
 

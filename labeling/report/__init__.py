@@ -56,6 +56,8 @@ def write_report(
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     views = [view(store[id]) for id in store]
+    if not views and not store.failures:
+        raise StoreError(f"{store.path} has no labeled video yet. Finish: spectrabox label FOLDER --out {store.path}")
     folder = videos or store.videos_folder
     examples = choose_examples(views, EXAMPLES)
     pictures = _pictures(views, examples, folder, progress)

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import cv2
 import numpy as np
 import torch
 from torch.nn import functional
 
+from labeling.trackers.sam_memory import Reads, cap_prompts, inherited, prune_followed, prune_prompted, stretched
 from labeling.trackers.sam_protocol import Segment
 
-SPENT = ("high_res_masks", "pred_masks", "object_score_logits")  # outputs that no later picture reads
+SPENT = ("high_res_masks", "pred_masks", "object_score_logits")
 MEMORY = ("maskmem_features", "maskmem_pos_enc")
 
 
@@ -76,11 +76,12 @@ class SamSession:
         """Take a new inference session of the model; at least 1 prompted picture of each object is remembered."""
         self._model, self._state, self._conditioning = model, state, conditioning
         self._size = int(model.config.image_size)
+        self._reads = Reads(model.config.num_maskmem, model.config.max_object_pointers_in_encoder, MEMORY, SPENT)
         self._index = 0  # the place of the next picture: the automatic one counts pictures that are no longer kept
 
     def add(self, number: int, coverage: np.ndarray) -> None:
         """Say where an object, known or new, is on the picture that comes next: (H, W) uint8 of the whole picture."""
-        mask = torch.from_numpy(_stretched(coverage, self._size))[None, None]
+        mask = torch.from_numpy(stretched(coverage, self._size))[None, None]
         state = self._state
         state.add_mask_inputs(state.obj_id_to_idx(number), self._index, mask)
         state.obj_with_new_inputs.append(number)
@@ -110,59 +111,35 @@ class SamSession:
 
         The other session's pictures count as earlier than all of this one.
         """
-        state = self._state
-        place, others = state._obj_id_to_idx[number], other._state._obj_id_to_idx[number]
-        own = state.output_dict_per_obj[place]["cond_frame_outputs"]
-        shift = other._index  # the first picture here came after the last there
-        earlier = {index - shift: entry for index, entry in other._prompted(others).items() if index - shift not in own}
-        state.output_dict_per_obj[place]["cond_frame_outputs"] = {**earlier, **own}
-        self._cap_prompts(place)
+        own = self._outputs(number)
+        earlier = other._outputs(number)["cond_frame_outputs"]
+        own["cond_frame_outputs"] = inherited(own["cond_frame_outputs"], earlier, other._index)
+        cap_prompts(own["cond_frame_outputs"], self._conditioning)
 
     def held_bytes(self) -> int:
         """Bytes of all tensors that the session holds on to."""
         storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in _tensors(vars(self._state))}
         return sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
 
-    def _prompted(self, place: int) -> dict[int, dict[str, Any]]:
-        """An object's outputs on the pictures on which it was prompted."""
-        entries: dict[int, dict[str, Any]] = self._state.output_dict_per_obj[place]["cond_frame_outputs"]
-        return entries
+    def _outputs(self, number: int) -> dict[str, Any]:
+        outputs: dict[str, Any] = self._state.output_dict_per_obj[self._state.obj_id_to_idx(number)]
+        return outputs
 
     def _prune(self, index: int) -> None:
         """Drop all that no picture after `index` reads."""
-        state, config = self._state, self._model.config
+        state = self._state
         state.processed_frames = {}
         state.cache.clear_all()
         for place, outputs in state.output_dict_per_obj.items():
             state.mask_inputs_per_obj[place].clear()
             state.frames_tracked_per_obj[place].clear()
-            followed = outputs["non_cond_frame_outputs"]
-            for past in [past for past in followed if past <= index - (config.max_object_pointers_in_encoder - 1)]:
-                del followed[past]
-            for past, entry in followed.items():
-                # Only what is older than the memory's reach may lose it: a nearer entry without it is an error.
-                outdated = MEMORY if past <= index - (config.num_maskmem - 1) else ()
-                for name in (*SPENT, *outdated):
-                    entry.pop(name, None)
-            if index in (prompted := self._prompted(place)):
-                for name in SPENT:
-                    prompted[index].pop(name, None)
+            prompted = outputs["cond_frame_outputs"]
+            prune_followed(outputs["non_cond_frame_outputs"], index, self._reads)
+            prune_prompted(prompted, index, self._reads)
+            if index in prompted:
                 for name in MEMORY:  # cut out of a tensor with those of all objects, which would live as long
                     prompted[index][name] = prompted[index][name].clone()
-                self._cap_prompts(place)
-
-    def _cap_prompts(self, place: int) -> None:
-        """Forget an object's prompts but the first and the latest: every one is read on every later picture."""
-        prompted = self._prompted(place)
-        for past in sorted(prompted)[1 : len(prompted) - self._conditioning + 1]:
-            del prompted[past]
-
-
-def _stretched(coverage: np.ndarray, size: int) -> np.ndarray:
-    """A mask on the model's square, (size, size) float32 of zeros and ones; a thin object keeps its strongest part."""
-    shrinks = max(coverage.shape) > size
-    square = cv2.resize(coverage, (size, size), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
-    return (square >= min(128, max(1, int(square.max())))).astype(np.float32)
+                cap_prompts(prompted, self._conditioning)
 
 
 def _tensors(held: Any) -> Iterator[torch.Tensor]:

@@ -105,6 +105,7 @@ def write_labels(root: zarr.Group, source: str, category: Sequence[int], masks: 
     views = np.concatenate([np.eye(4)[kind] + 0.02 * rng.standard_normal((10, 4)) for kind in (0, 1)])
     write_array(stage, "embedding", views.astype(np.float32))
     write_array(stage, "embedding_track", np.repeat([1, 2], 10).astype(np.int32))
+    write_array(stage, "overlap", np.zeros((0, 4)))
     stage.attrs["complete"] = True
 
 

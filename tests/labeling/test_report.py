@@ -13,7 +13,7 @@ import pytest
 from labeling.report import stills, write_report
 from labeling.report.charts import BARS, lane, ticks
 from labeling.report.views import strip_frames
-from labeling.store import Store
+from labeling.store import Store, StoreError
 from labeling.tracks import Tracks
 
 MakeStore = Callable[..., Store]
@@ -117,8 +117,16 @@ def test_without_the_videos_there_is_a_report_that_says_so(make_store: MakeStore
     assert page.locator(".lane svg rect").count() == 3
 
 
-def test_an_empty_store_has_a_report(make_store: MakeStore, opened, tmp_path: Path) -> None:
+def test_a_store_without_a_labeled_video_has_no_report(make_store: MakeStore, tmp_path: Path) -> None:
     store = make_store(category=(-1, -1), videos=False)
+    shutil.rmtree(store.path / "videos" / "squares.mp4")
+    with pytest.raises(StoreError, match="no labeled video yet"):
+        write_report(Store(store.path), tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_store_of_failures_alone_has_a_report(make_store: MakeStore, opened, tmp_path: Path) -> None:
+    store = make_store(category=(-1, -1), videos=False, failures={"bad.mp4": "is empty"})
     shutil.rmtree(store.path / "videos" / "squares.mp4")
     page = opened(write_report(Store(store.path), tmp_path / "report"))
     assert page.trouble == []

@@ -122,6 +122,18 @@ def test_new_video_joins_known_categories(videos: Path, tmp_path: Path) -> None:
     assert set(store["one"].tracks.category) == set(store["three"].tracks.category) == {0, 1}
 
 
+def test_labels_of_a_video_that_is_gone_stay_until_they_are_pruned(videos: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "videos", tmp_path / "labels.zarr"
+    shutil.copytree(videos, folder)
+    assert label_folder(folder, out).orphans == []
+    (folder / "one.mp4").unlink()
+    assert label_folder(folder, out).orphans == ["one.mp4"]
+    assert len(open_store(out)) == 3
+    assert label_folder(folder, out, prune=True).orphans == []
+    assert [open_store(out)[id].source for id in open_store(out)] == ["more/three.mp4", "room.mp4"]
+    assert validate(out) == []
+
+
 def test_video_that_became_unreadable_loses_its_labels(videos: Path, tmp_path: Path) -> None:
     folder, out = tmp_path / "videos", tmp_path / "labels.zarr"
     shutil.copytree(videos, folder)

@@ -297,7 +297,8 @@ class FadingSession(DriftingSession):
 
 def test_a_track_that_slips_onto_an_object_beside_it_does_not_become_that_object(tmp_path: Path) -> None:
     discs = [(line((30, 30), (0.5, 0)), RED, 12), (line((80, 70), (-0.5, 0)), BLUE, 9)]
-    found = run(Scene(discs, 60), tmp_path, SamConfig(window=12), Oracle(kind=FadingSession))
+    found = run(Scene(discs, 60), tmp_path, SamConfig(window=12, reach=12), Oracle(kind=FadingSession))
+    assert {seen.track for seen in found} == {0, 1}
     places = [(seen.frame, bool(centre_of_mass(seen.mask)[1] > 50)) for seen in found]
     assert len(set(places)) == len(places)
     assert {frame for frame, blue in places if blue} == set(range(60))
