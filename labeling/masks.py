@@ -85,8 +85,10 @@ def encode_runs(mask: Mask, height: int, width: int) -> np.ndarray:
     if crop.shape[0] == height:  # an object as tall as the frame runs on from one column into the next
         touching = np.flatnonzero(edges[1:-1:2] == edges[2::2])
         edges = np.delete(edges, np.concatenate([2 * touching + 1, 2 * touching + 2]))
-    runs = np.diff(edges, prepend=0, append=height * width)
-    return runs[: -1 if len(runs) > 1 and runs[-1] == 0 else None].astype(np.uint32)
+    runs = np.empty(len(edges) + 1, np.uint32)
+    runs[0], runs[-1] = (edges[0], height * width - edges[-1]) if len(edges) else (0, height * width)
+    np.subtract(edges[1:], edges[:-1], out=runs[1:-1], casting="unsafe")
+    return runs[:-1] if len(runs) > 1 and runs[-1] == 0 else runs
 
 
 def decode_runs(runs: np.ndarray, height: int, width: int) -> np.ndarray:

@@ -20,7 +20,7 @@ SMALL: dict[str, Any] = {  # parts that all three share
 }  # fmt: skip
 HIERA = {
     "model_type": "sam2_hiera_det_model", "hidden_size": 16, "blocks_per_stage": [1, 1, 2, 1],
-    "embed_dim_per_stage": [16, 32, 64, 128], "num_attention_heads_per_stage": [1, 1, 2, 4],
+    "embed_dim_per_stage": [16, 32, 64, 128], "num_attention_heads_per_stage": [1, 2, 4, 8],
     "window_size_per_stage": [8, 4, 7, 7], "global_attention_blocks": [3],
     "window_positional_embedding_background_size": [7, 7],
 }  # fmt: skip
@@ -32,8 +32,8 @@ def grids(size: int, patch: int = 16) -> list[list[int]]:
     return [[scale * size // patch] * 2 for scale in (4, 2, 1)]
 
 
-def sam2_model(size: int = 64) -> Any:
-    """A SAM 2 of a few thousand parameters in its image encoder."""
+def sam2_model(size: int = 64, **changes: Any) -> Any:
+    """A SAM 2 with a narrow image encoder; `changes` are settings of its configuration."""
     from transformers import Sam2VideoConfig, Sam2VideoModel
 
     hiera = {**HIERA, "image_size": [size, size]}
@@ -44,7 +44,8 @@ def sam2_model(size: int = 64) -> Any:
     return Sam2VideoModel(
         Sam2VideoConfig(
             image_size=size, prompt_encoder_config={"image_size": size}, vision_config=vision,
-            memory_attention_rope_feat_sizes=[size // 16] * 2, memory_attention_feed_forward_hidden_size=64, **SMALL,
+            memory_attention_rope_feat_sizes=[size // 16] * 2, memory_attention_feed_forward_hidden_size=64,
+            **{**SMALL, **changes},
         )
     )  # fmt: skip
 
