@@ -1,0 +1,162 @@
+"""What does a training dataset look like on disk?
+
+A Zarr v3 group of flat columns, one row a frame, with a table of episodes beside them. `open_dataset` reads one that was
+written to its end; `training.dataset_writer` writes them. Plain zarr reads it as well.
+
+    frames (rows, H, W, 3) uint8      actions (rows, A) float32, actions[t] leads from frame t to t + 1
+    boxes (rows, N, 4) float32        cx cy w h, 0 to 1; 0 where absent     present (rows, N) bool
+    oriented (rows, N, 5)  mass (rows, N, 2)  depth (rows, N, 5)  velocity (rows, N, 2)  state (rows, S)   where known
+    category, instance (episodes, N)  -1 in slots that an episode does not use
+    episode_offset, episode_length, episode_split (0 training, 1 validation), episode_source, episode_start (episodes,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import zarr
+from zarr.errors import GroupNotFoundError
+
+from labeling.zarr_io import array_at, attributes, load
+
+SCHEMA = 1
+KIND = "spectrabox dataset"
+EMPTY = -1  # category and instance of a slot without an object
+SPLITS = ("train", "validation")
+SplitName = Literal["train", "validation"]
+OBJECT_COLUMNS = {"boxes": 4, "oriented": 5, "mass": 2, "depth": 5, "velocity": 2}  # numbers an object has
+DEPTH_PERCENTILES = (5, 25, 50, 75, 95)
+
+
+class DatasetError(Exception):
+    """A dataset cannot be used or made; the message says which and what to do."""
+
+
+@dataclass(frozen=True)
+class DatasetCategory:
+    """A group of objects that share one block of the training target."""
+
+    id: int
+    name: str
+    members: tuple[str, ...]  # the kinds of things in it, as the source names them
+    tracks: int  # objects over all episodes
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Mean and standard deviation of a column's components over the training split."""
+
+    mean: np.ndarray
+    std: np.ndarray
+
+
+class Dataset:
+    """A dataset on disk: tables in memory, columns read when asked for."""
+
+    def __init__(self, path: Path, root: zarr.Group) -> None:
+        self.path, self._root = path, root
+        self.attributes = attributes(root)
+        self.episode_offset = load(root, "episode_offset")
+        self.episode_length = load(root, "episode_length")
+        self.category = load(root, "category")  # (episodes, N)
+        self.instance = load(root, "instance")
+
+    @property
+    def name(self) -> str:
+        """What the dataset is called."""
+        return str(self.attributes["name"])
+
+    @property
+    def frames(self) -> int:
+        """How many frames there are."""
+        return int(self.array("frames").shape[0])
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes there are."""
+        return len(self.episode_length)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the frames."""
+        height, width = self.array("frames").shape[1:3]
+        return int(height), int(width)
+
+    @property
+    def action_dim(self) -> int:
+        """Numbers in an action; 0: video without actions."""
+        return int(self.array("actions").shape[1])
+
+    @property
+    def objects(self) -> int:
+        """N, the slots for objects."""
+        return int(self.category.shape[1])
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns with a row a frame."""
+        known = ("frames", "actions", "present", "state", *OBJECT_COLUMNS)
+        return tuple(name for name in known if name in self._root)
+
+    @cached_property
+    def categories(self) -> list[DatasetCategory]:
+        """The groups of objects, by id."""
+        rows = self.attributes["categories"]
+        return [DatasetCategory(row["id"], row["name"], tuple(row["members"]), row["tracks"]) for row in rows]
+
+    @cached_property
+    def statistics(self) -> dict[str, Statistics]:
+        """Of `actions`, `state`, the object columns (over present objects) and `log_depth`, by name."""
+        table = self.attributes["statistics"]
+        return {name: Statistics(np.array(row["mean"]), np.array(row["std"])) for name, row in table.items()}
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything in the dataset; the same input gives the same."""
+        return str(self.attributes["fingerprint"])
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """Where each episode comes from: a file, or the name of a simulator."""
+        names = self.attributes["sources"]
+        return [names[index] for index in load(self._root, "episode_source")]
+
+    def split(self, name: SplitName) -> np.ndarray:
+        """Episodes of the training or the validation split, sorted."""
+        if name not in SPLITS:
+            raise ValueError(f"There is no split {name!r}: choose train or validation.")
+        return np.flatnonzero(load(self._root, "episode_split") == SPLITS.index(name))
+
+    def array(self, column: str) -> zarr.Array[Any]:
+        """A column, unread."""
+        return array_at(self._root, column)
+
+
+def open_dataset(path: str | Path) -> Dataset:
+    """Open a complete dataset; DatasetError if there is none at `path`."""
+    try:
+        root = zarr.open_group(str(path), mode="r", zarr_format=3)
+    except (FileNotFoundError, GroupNotFoundError, NotADirectoryError) as error:
+        raise DatasetError(
+            f"{path} is not a dataset. Make one with: spectrabox prepare STORE --out {path}, or spectrabox simulate"
+        ) from error
+    facts = attributes(root)
+    if facts.get("kind") != KIND:
+        raise DatasetError(
+            f"{path} is no training dataset. From a label store make one with: spectrabox prepare {path}"
+        )
+    if facts.get("schema") != SCHEMA:
+        raise DatasetError(f"{path} has schema {facts.get('schema')}, this version reads {SCHEMA}. Prepare it anew.")
+    if not facts.get("complete"):
+        raise DatasetError(f"{path} is not complete: its making was stopped. Run the same command again.")
+    return Dataset(Path(path), root)
+
+
+def category_table(categories: Sequence[DatasetCategory]) -> list[dict[str, Any]]:
+    """Categories as plain data for the attributes."""
+    return [{"id": row.id, "name": row.name, "members": list(row.members), "tracks": row.tracks} for row in categories]
