@@ -48,13 +48,10 @@ class Held:
         """What is seen on a frame, by object."""
         return self._frames[frame][1]
 
-    def both(self, first: int, second: int) -> dict[int, tuple[Sighting, Sighting]]:
-        """The held frames on which two objects are seen, with what is seen of each."""
-        return {
-            frame: (seen[first], seen[second])
-            for frame, (_, seen) in self._frames.items()
-            if first in seen and second in seen
-        }
+    def both(self, first: int, second: int, frames: range | None = None) -> dict[int, tuple[Sighting, Sighting]]:
+        """The held frames, or those of a range, on which two objects are seen, with what is seen of each."""
+        seen = {frame: self._frames[frame][1] for frame in (self._frames if frames is None else frames)}
+        return {frame: (here[first], here[second]) for frame, here in seen.items() if first in here and second in here}
 
     def forget(self, number: int, begin: int) -> None:
         """Take back what was seen of an object from a frame on."""

@@ -53,17 +53,21 @@ def load(path: str | Path, image_size: int | None = None, device: str = "auto", 
         conditioning: How many prompts of an object are remembered.
     """
     path = Path(path)
-    family, config = _described(path)
-    _resize(config, image_size, path)
     place = torch_device(device)
     dtype = working_dtype(place)
     try:
+        family, config = _described(path)
+        _resize(config, image_size, path)
         with _quietly():
             model, found = family.part("Model").from_pretrained(
                 path, config=config, dtype=dtype, use_safetensors=True, local_files_only=True, output_loading_info=True
             )
     except ImportError as error:
-        raise ImportError(f"{path} needs a package that is not installed: {error}") from error
+        reason = str(error).strip().splitlines()[0]
+        raise ImportError(
+            f"{path} needs a package that is not installed: {reason} The image encoder of the published EdgeTAM is "
+            "one of timm, which brings torchvision; SAM 2 and SAM 3 need neither."
+        ) from error
     except OSError as error:
         raise ValueError(f"{path} holds no weights that can be read: {error}. Fetch it again.") from error
     problems = {key: sorted(map(str, found[key])) for key in ("missing_keys", "unexpected_keys", "mismatched_keys")}

@@ -140,7 +140,8 @@ class Scene:
         for frame, sightings, embeddings in zip(looked, seen, found, strict=True):
             for (number, sighting), looks in zip(list(sightings.items()), embeddings, strict=True):
                 self._held.add(frame.index, number, replace(sighting, looks=looks))
-                known[number].describe(looks)
+                if number in known:  # it may have ended in this window
+                    known[number].describe(looks)
 
     def _recognise(self, newcomers: Sequence[Followed]) -> None:
         """Give newcomers that are lost objects their number and what the network was told of them."""
@@ -205,8 +206,9 @@ class Scene:
     def _end_doubles(self, frames: range) -> None:
         """Of two objects with the same mask on several frames the younger ends, or is the older one if that is lost."""
         for younger in sorted(self._followed, key=lambda each: each.number, reverse=True):
-            for older in [each for each in self._followed if each.number < younger.number]:
-                shared = {frame for frame in self._doubles(older, younger) if frame in frames}
+            others = self._followed if younger in self._followed else []  # it may have become another one just now
+            for older in [each for each in others if each.number < younger.number]:
+                shared = self._doubles(older, younger, frames)
                 if len(shared) < TWICE:
                     continue
                 if self._goes_on_as(older, younger):
@@ -223,9 +225,9 @@ class Scene:
             double.last, double.missing = frame - 1, 1
             self._lost.append(double)
 
-    def _doubles(self, first: Followed, second: Followed) -> list[int]:
-        """The held frames on which two objects have the same mask."""
-        seen = self._held.both(first.number, second.number)
+    def _doubles(self, first: Followed, second: Followed, frames: range | None = None) -> list[int]:
+        """The held frames, or those of a range, on which two objects have the same mask."""
+        seen = self._held.both(first.number, second.number, frames)
         return [frame for frame, (one, other) in seen.items() if overlap(one.mask, other.mask) >= self._config.same]
 
     def _goes_on_as(self, lost: Followed, other: Followed) -> bool:

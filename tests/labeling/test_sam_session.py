@@ -6,6 +6,7 @@ import gc
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,27 @@ def test_an_unfit_folder_or_size_is_named_with_the_remedy(folders: dict[str, Pat
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(ValueError, match="holds no weights that can be read"):
         load(tmp_path, device="cpu")
+
+
+@pytest.mark.skipif(find_spec("timm") is not None, reason="timm is installed")
+def test_the_published_edgetam_says_that_it_needs_timm(tmp_path: Path) -> None:
+    encoder = {"model_type": "timm_wrapper", "architecture": "repvit_m1.dist_in1k"}
+    vision = {"model_type": "edgetam_vision_model", "backbone_config": encoder}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "edgetam_video", "vision_config": vision}))
+    with pytest.raises(ImportError, match=r"is not installed: .*timm.* SAM 2 and SAM 3 need neither"):
+        load(tmp_path, device="cpu")
+
+
+@pytest.mark.parametrize("family", MAKERS)
+def test_half_precision_as_on_a_gpu_works(family: str, folders: dict[str, Path], pictures: np.ndarray) -> None:
+    segmenter = load(folders[family], device="cpu")
+    segmenter.model.to(torch.bfloat16)
+    session = segmenter.session()
+    for index, picture in enumerate(pictures[:10]):
+        if index in (0, 5):
+            session.add(index, square(10, index))
+        found = session.step(segmenter.encode(picture))
+    assert all(np.isfinite(segment.logits).all() and segment.logits.dtype == np.float32 for segment in found.values())
 
 
 def test_settings_are_read_without_loading_a_network() -> None:
