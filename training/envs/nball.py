@@ -2,13 +2,14 @@
 
 Balls pass through one another; meeting is something to measure, not to simulate. States are (1 + n, 4): x, y and
 velocity in pixels a step, the control ball first (its velocity is 0, it rests without an action). `advance` and
-`draw` take batches of states.
+`draw` take batches of states, `play` plays many episodes at once.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+import cv2
 import numpy as np
 
 CONTROL_COLOUR = (255, 0, 0)
@@ -40,14 +41,7 @@ class NBall:
 
     def reset(self, seed: int) -> None:
         """Put all balls somewhere and send the white ones off."""
-        rng = np.random.default_rng(seed)
-        count = 1 + self.balls
-        place = rng.uniform(self.radius, self.size[0] - self.radius, (count, 2))
-        speed = rng.uniform(SLOWEST, FASTEST, count)
-        angle = rng.uniform(0, 2 * np.pi, count)
-        velocity = speed[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        velocity[0] = 0
-        self._state = np.concatenate([place, velocity], axis=1)
+        self._state = self._beginnings(np.random.default_rng(seed), 1)[0]
 
     def step(self, action: np.ndarray) -> None:
         """Move the control ball by `action` (2,), cut to norm 3, and the others by their velocity."""
@@ -63,9 +57,7 @@ class NBall:
 
     def boxes(self) -> dict[str, np.ndarray]:
         """The square around each disc."""
-        centre = self._state[:, :2]
-        boxes = np.concatenate([centre - self.radius, centre + self.radius], axis=1)
-        return dict(zip(self.object_names, boxes, strict=True))
+        return dict(zip(self.object_names, self.boxes_of(self._state), strict=True))
 
     def reached(self, goal: np.ndarray) -> bool:
         """Whether the control ball is within a pixel of its place in `goal`."""
@@ -74,6 +66,24 @@ class NBall:
     def policy(self, rng: np.random.Generator) -> np.ndarray:
         """A random action."""
         return limited(rng.normal(0, ACTION_SPREAD, 2), MAX_ACTION)
+
+    def play(self, rng: np.random.Generator, episodes: int, frames: int) -> tuple[np.ndarray, np.ndarray]:
+        """States (E, T, 1 + n, 4) and random actions (E, T, 2) of many episodes; the last action is not carried out."""
+        actions = limited(rng.normal(0, ACTION_SPREAD, (episodes, frames, 2)), MAX_ACTION)
+        states = np.empty((episodes, frames, 1 + self.balls, 4))
+        states[:, 0] = self._beginnings(rng, episodes)
+        for step in range(1, frames):
+            states[:, step] = self.advance(states[:, step - 1], actions[:, step - 1])
+        return states, actions
+
+    def boxes_of(self, states: np.ndarray) -> np.ndarray:
+        """The square around each disc, (..., 1 + n, 4), for states (..., 1 + n, 4)."""
+        centre = states[..., :2]
+        return np.concatenate([centre - self.radius, centre + self.radius], axis=-1)
+
+    def velocities_of(self, states: np.ndarray) -> np.ndarray:
+        """Pixels a step, (..., 1 + n, 2)."""
+        return states[..., 2:]
 
     def advance(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """States (B, 1 + n, 4) one step after actions (B, 2)."""
@@ -91,29 +101,49 @@ class NBall:
     def draw(self, states: np.ndarray) -> np.ndarray:
         """Pictures (B, H, W, 3) of states (B, 1 + n, 4): anti-aliased discs on black, the red one on top."""
         height, width = self.size
+        # White on black is grey: the white balls need one channel only.
+        grey = np.zeros((len(states), height * width), np.uint8)
+        for ball in range(self.balls, 0, -1):
+            spot, cover = self._disc(states[:, ball, :2])
+            grey.ravel()[spot] = _over(grey.ravel()[spot], BALL_COLOUR[0], cover)
+        pixels = np.asarray(cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)).reshape(-1, 3)
+        spot, cover = self._disc(states[:, 0, :2])
+        pixels[spot] = _over(pixels[spot], np.array(CONTROL_COLOUR, np.uint16), cover[..., None])
+        return pixels.reshape(-1, height, width, 3)
+
+    def _disc(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pixels that discs at `place` (B, 2) touch, numbered through all pictures, and how much they cover of them."""
+        height, width = self.size
         table = _coverage(self.radius)
         patch = table.shape[-1]
-        frames = np.zeros((len(states), height * width, 3), np.uint8)
-        rows = np.arange(patch)[:, None] * width + np.arange(patch)
-        for ball in range(self.balls, -1, -1):
-            colour = np.array(BALL_COLOUR if ball else CONTROL_COLOUR, np.uint16)
-            edge = states[:, ball, :2] - self.radius
-            # At the far wall the patch would stand out by the one column that the disc does not touch.
-            corner = np.clip(np.floor(edge), 0, height - patch).astype(np.intp)
-            part = np.rint((edge - corner) * SUBPIXELS).astype(np.intp)
-            cover = table[part[:, 1], part[:, 0]].reshape(len(states), -1, 1)
-            spot = (corner[:, 1] * width + corner[:, 0])[:, None] + rows.ravel()
-            spot += np.arange(len(states))[:, None] * (height * width)
-            pixels = frames.reshape(-1, 3)
-            under = pixels[spot]
-            pixels[spot] = (under * (255 - cover) + colour * cover + 127) // 255
-        return frames.reshape(-1, height, width, 3)
+        edge = place - self.radius
+        # At the far wall the patch would stand out by the one column that the disc does not touch.
+        corner = np.clip(np.floor(edge), 0, height - patch).astype(np.intp)
+        part = np.rint((edge - corner) * SUBPIXELS).astype(np.intp)
+        cover = table[part[:, 1], part[:, 0]].reshape(len(place), -1)
+        first = corner[:, 1] * width + corner[:, 0] + np.arange(len(place)) * (height * width)
+        return first[:, None] + (np.arange(patch)[:, None] * width + np.arange(patch)).ravel(), cover
+
+    def _beginnings(self, rng: np.random.Generator, episodes: int) -> np.ndarray:
+        """First states (E, 1 + n, 4)."""
+        shape = (episodes, 1 + self.balls)
+        place = rng.uniform(self.radius, self.size[0] - self.radius, (*shape, 2))
+        speed = rng.uniform(SLOWEST, FASTEST, shape)
+        angle = rng.uniform(0, 2 * np.pi, shape)
+        velocity = speed[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+        velocity[:, 0] = 0
+        return np.concatenate([place, velocity], axis=-1)
 
 
 def limited(actions: np.ndarray, longest: float) -> np.ndarray:
     """Actions (..., 2), those longer than `longest` shortened to it."""
     norm = np.linalg.norm(actions, axis=-1, keepdims=True)
     return np.asarray(actions * np.minimum(1.0, longest / np.maximum(norm, 1e-12)))
+
+
+def _over(under: np.ndarray, colour: np.ndarray | int, cover: np.ndarray) -> np.ndarray:
+    """A colour over what is there already; `cover` is uint16, 0 to 255."""
+    return np.asarray((under * (255 - cover) + colour * cover + np.uint16(127)) // np.uint16(255))
 
 
 @lru_cache(maxsize=8)

@@ -1,9 +1,12 @@
 """Two rooms, a wall and a door: an agent, drawn as a soft red blob, goes where its actions lead.
 
-States are (2,): the agent's place in pixels. `advance` and `draw` take batches of states.
+States are (2,): the agent's place in pixels. `advance` and `draw` take batches of states, `play` plays many episodes
+at once.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +35,7 @@ class TwoRoom:
     fps = 10.0
     action_size = 2
     size = (SIDE, SIDE)
+    object_names: ClassVar = ["agent"]
 
     def __init__(self, door: float = 49.0) -> None:
         """Two rooms whose door has its middle `door` pixels from the top."""
@@ -47,9 +51,9 @@ class TwoRoom:
     def reset(self, seed: int) -> None:
         """Put the agent into one room and its target into the other."""
         rng = np.random.default_rng(seed)
-        room = int(rng.integers(2))
-        self._place = _somewhere(rng, room)
-        self.target = _somewhere(rng, 1 - room)
+        room = rng.integers(2, size=1)
+        self._place = _somewhere(rng, room)[0]
+        self.target = _somewhere(rng, 1 - room)[0]
 
     def step(self, action: np.ndarray) -> None:
         """Move the agent by `action` (2,), cut to norm 5, as far as the walls let it."""
@@ -65,7 +69,7 @@ class TwoRoom:
 
     def boxes(self) -> dict[str, np.ndarray]:
         """The box of the agent, where its opacity is above a tenth."""
-        return {"agent": np.concatenate([self._place - VISIBLE, self._place + VISIBLE]).clip(0, SIDE)}
+        return {"agent": self.boxes_of(self._place)[0]}
 
     def reached(self, goal: np.ndarray) -> bool:
         """Whether the agent is within 16 pixels of the place `goal`."""
@@ -73,12 +77,24 @@ class TwoRoom:
 
     def policy(self, rng: np.random.Generator) -> np.ndarray:
         """Go to the door, through it, to the target, not quite straight; then to a new target in either room."""
-        if np.linalg.norm(self._place - self.target) <= ARRIVED:
-            self.target = _somewhere(rng, int(rng.integers(2)))
-        way = self._waypoint() - self._place
-        angle = np.arctan2(way[1], way[0]) + rng.normal(0, TURN_SPREAD)
-        length = min(rng.uniform(SLOWEST, MAX_ACTION), float(np.linalg.norm(way)) + 1.0)
-        return length * np.array([np.cos(angle), np.sin(angle)])
+        action, target = _heading(rng, self._place[None], self.target[None], self.door)
+        self.target = target[0]
+        return np.asarray(action[0])
+
+    def play(self, rng: np.random.Generator, episodes: int, frames: int) -> tuple[np.ndarray, np.ndarray]:
+        """States (E, T, 2) and actions (E, T, 2) of many episodes; the last action is not carried out."""
+        room = rng.integers(2, size=episodes)
+        states, actions = np.empty((episodes, frames, 2)), np.empty((episodes, frames, 2))
+        states[:, 0], target = _somewhere(rng, room), _somewhere(rng, 1 - room)
+        for step in range(frames):
+            actions[:, step], target = _heading(rng, states[:, step], target, self.door)
+            if step + 1 < frames:
+                states[:, step + 1] = self.advance(states[:, step], actions[:, step])
+        return states, actions
+
+    def boxes_of(self, states: np.ndarray) -> np.ndarray:
+        """The agent's box, (..., 1, 4), for states (..., 2)."""
+        return np.concatenate([states - VISIBLE, states + VISIBLE], axis=-1).clip(0, SIDE)[..., None, :]
 
     def advance(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """States (B, 2) one step after actions (B, 2)."""
@@ -111,26 +127,41 @@ class TwoRoom:
             under[:] = under + opacity * (colour - under) + 0.5
         return frames
 
-    def _waypoint(self) -> np.ndarray:
-        """Where to go next to get to the target: the door's near side, its far side, or the target itself."""
-        left, right = WALL[0] - RADIUS, WALL[1] + RADIUS
-        x, y = self._place
-        middle = (left + right) / 2
-        same_room = (x <= left and self.target[0] < middle) or (x >= right and self.target[0] > middle)
-        if same_room:
-            return self.target
-        beyond = right + 1 if self.target[0] > middle else left - 1
-        aligned = abs(y - self.door) <= DOOR_HALF - RADIUS - 2
-        if left < x < right or aligned:
-            return np.array([beyond, self.door])
-        return np.array([left - 2 if x <= left else right + 2, self.door])
+
+def _heading(
+    rng: np.random.Generator, place: np.ndarray, target: np.ndarray, door: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Actions (E, 2) towards targets (E, 2), and the targets: new ones where the agents have arrived."""
+    count = len(place)
+    arrived = np.linalg.norm(place - target, axis=1) <= ARRIVED
+    if arrived.any():
+        target = target.copy()
+        target[arrived] = _somewhere(rng, rng.integers(2, size=int(arrived.sum())))
+    way = _waypoints(place, target, door) - place
+    angle = np.arctan2(way[:, 1], way[:, 0]) + rng.normal(0, TURN_SPREAD, count)
+    length = np.minimum(rng.uniform(SLOWEST, MAX_ACTION, count), np.linalg.norm(way, axis=1) + 1.0)
+    return length[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1), target
 
 
-def _somewhere(rng: np.random.Generator, room: int) -> np.ndarray:
-    """A free place in the left (0) or right (1) room."""
+def _waypoints(place: np.ndarray, target: np.ndarray, door: float) -> np.ndarray:
+    """Where to go next to get to the targets (E, 2): the door's near side, its far side, or the target itself."""
+    left, right = WALL[0] - RADIUS, WALL[1] + RADIUS
+    x, y = place[:, 0], place[:, 1]
+    to_the_right = target[:, 0] > (left + right) / 2
+    same_room = np.where(to_the_right, x >= right, x <= left)
+    beyond = np.where(to_the_right, right + 1, left - 1)
+    near = np.where(x <= left, left - 2, right + 2)
+    passing = ((x > left) & (x < right)) | (np.abs(y - door) <= DOOR_HALF - RADIUS - 2)
+    to_door = np.stack([np.where(passing, beyond, near), np.full(len(place), door)], axis=1)
+    return np.where(same_room[:, None], target, to_door)
+
+
+def _somewhere(rng: np.random.Generator, room: np.ndarray) -> np.ndarray:
+    """Free places (E, 2) in left (0) or right (1) rooms (E,)."""
     low, high = FRAME_INNER + RADIUS, SIDE - FRAME_INNER - RADIUS
-    sides = (low, WALL[0] - RADIUS) if room == 0 else (WALL[1] + RADIUS, high)
-    return np.array([rng.uniform(*sides), rng.uniform(low, high)])
+    nearest = np.where(room == 0, low, WALL[1] + RADIUS)
+    furthest = np.where(room == 0, WALL[0] - RADIUS, high)
+    return np.stack([rng.uniform(nearest, furthest), rng.uniform(low, high, len(room))], axis=1)
 
 
 def _rooms(door: float) -> np.ndarray:
