@@ -1,0 +1,1 @@
+"""The networks: encoder, predictor, auxiliary head, and the world model that they make up."""

@@ -1,0 +1,119 @@
+"""What does a frame look like, as one vector?
+
+A vision transformer: frames (N, H, W, 3) uint8 in, the class token after the last normalisation (N, width) out. Frames
+stay bytes until they are patches on the device.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from training.models.layers import attend
+from training.settings import EncoderConfig, PixelRange
+
+EPSILON = 1e-12  # as in the released weights
+CACHED = 1 << 18  # activations of a feed-forward layer, per core, that stay in a processor's cache
+
+# mean and standard deviation of red, green and blue, in pixel values of [0, 1]
+PIXELS: dict[PixelRange, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
+    "symmetric": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    "unit": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+
+
+class Block(nn.Module):
+    """One block of the transformer: attention, then a feed-forward network, each added to its normalised input."""
+
+    def __init__(self, width: int, heads: int, ffn: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width, EPSILON)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.norm2 = nn.LayerNorm(width, EPSILON)
+        self.fc1 = nn.Linear(width, ffn)
+        self.fc2 = nn.Linear(ffn, width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(N, L, width) to (N, L, width)."""
+        return self._think(tokens + self.out(attend(self.qkv(self.norm1(tokens)), self.heads)))
+
+    def first_token(self, tokens: Tensor) -> Tensor:
+        """What `forward` gives for the first token, (N, width), without the work for the others."""
+        count, length, width = tokens.shape
+        normed = self.norm1(tokens)
+        weight, bias = self.qkv.weight, self.qkv.bias
+        query = F.linear(normed[:, :1], weight[:width], bias[:width]).view(count, 1, self.heads, -1)
+        packed = F.linear(normed, weight[width:], bias[width:]).view(count, length, 2, self.heads, -1)
+        key, value = packed.permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(query.transpose(1, 2), key, value)
+        return self._think(tokens[:, 0] + self.out(mixed.reshape(count, width)))
+
+    def _think(self, tokens: Tensor) -> Tensor:
+        thought: Tensor = self.fc2(F.gelu(self.fc1(self.norm2(tokens))))
+        return tokens + thought
+
+
+class Encoder(nn.Module):
+    """A vision transformer that returns its class token."""
+
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.size, self.patch_size = config.size, config.patch
+        side = config.size // config.patch
+        inputs = 3 * config.patch**2
+        self.cls = nn.Parameter(torch.empty(config.width))
+        self.positions = nn.Parameter(torch.empty(1 + side**2, config.width))
+        self.patch = nn.Linear(inputs, config.width)
+        self.blocks = nn.ModuleList(Block(config.width, config.heads, config.ffn) for _ in range(config.depth))
+        self.norm = nn.LayerNorm(config.width, EPSILON)
+        mean, std = torch.tensor(PIXELS[config.pixels])
+        self.register_buffer("scale", (1 / (255 * std)).repeat(config.patch**2), persistent=False)
+        self.register_buffer("shift", (-mean / std).repeat(config.patch**2), persistent=False)
+        self._frame_activations = (1 + side**2) * config.ffn
+        self._initialise(config.init)
+
+    def _initialise(self, std: float) -> None:
+        for parameter in (self.cls, self.positions):
+            nn.init.trunc_normal_(parameter, std=std)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.trunc_normal_(module.weight, std=std)
+                nn.init.zeros_(module.bias)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        """Frames (N, H, W, 3) uint8 to class tokens (N, width)."""
+        if frames.dtype != torch.uint8 or frames.shape[1:] != (self.size, self.size, 3):
+            raise ValueError(
+                f"The encoder takes frames of {self.size} x {self.size} x 3 bytes; these are "
+                f"{' x '.join(map(str, frames.shape[1:]))} of {str(frames.dtype).removeprefix('torch.')}."
+            )
+        # On a CPU a few frames at a time are twice as fast as all: what one layer writes, the next finds in the cache.
+        few = len(frames)
+        if frames.device.type == "cpu":
+            few = max(1, CACHED * torch.get_num_threads() // self._frame_activations)
+        return torch.cat([self._class_token(part) for part in frames.split(few)])
+
+    def _class_token(self, frames: Tensor) -> Tensor:
+        tokens = self.patch(self._patches(frames)) + self.positions[1:]
+        first = (self.cls + self.positions[0]).expand(len(frames), 1, -1)
+        tokens = torch.cat([first, tokens], dim=1)
+        *blocks, last = self.blocks
+        for block in blocks:
+            tokens = block(tokens)
+        assert isinstance(last, Block)
+        token: Tensor = self.norm(last.first_token(tokens))
+        return token
+
+    def _patches(self, frames: Tensor) -> Tensor:
+        """Normalised pixels of each patch, rows first, (N, patches, P·P·3); moved as bytes, which is cheap."""
+        side, patch = self.size // self.patch_size, self.patch_size
+        moved = frames.view(len(frames), side, patch, side, patch * 3).transpose(2, 3)
+        pixels = moved.reshape(len(frames), side**2, -1).to(self.scale.dtype)
+        return torch.addcmul(self.shift, pixels, self.scale)

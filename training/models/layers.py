@@ -1,0 +1,64 @@
+"""Parts that encoder and predictor share: attention, the projector, and a BatchNorm over the global batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from training.processes import global_mean, process_count
+
+
+def attend(qkv: Tensor, heads: int, causal: bool = False, dropout: float = 0.0) -> Tensor:
+    """Self-attention of packed queries, keys and values (B, L, 3·H·S); returns (B, L, H·S)."""
+    batch, length, packed = qkv.shape
+    query, key, value = qkv.view(batch, length, 3, heads, packed // (3 * heads)).permute(2, 0, 3, 1, 4)
+    mixed = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=causal)
+    return mixed.transpose(1, 2).reshape(batch, length, -1)
+
+
+class GlobalBatchNorm(nn.BatchNorm1d):
+    """BatchNorm whose statistics are those of the rows of all processes.
+
+    torch's SyncBatchNorm refuses CPUs. In a single process this is `nn.BatchNorm1d`.
+    """
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Normalise rows (M, D)."""
+        if not self.training or process_count() == 1:
+            return super().forward(rows)
+        mean = global_mean(rows.mean(0))
+        centred = rows - mean
+        variance = global_mean(centred.square().mean(0))
+        self._remember(mean.detach(), variance.detach(), len(rows) * process_count())
+        return centred * (torch.rsqrt(variance + self.eps) * self.weight) + self.bias
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, variance: Tensor, count: int) -> None:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        self.num_batches_tracked.add_(1)
+        self.running_mean.lerp_(mean, self.momentum)
+        self.running_var.lerp_(variance * (count / (count - 1)), self.momentum)
+
+
+class Projector(nn.Module):
+    """Linear, BatchNorm, GELU, Linear.
+
+    The BatchNorm is needed: a transformer's last LayerNorm fixes the length of its output, which keeps the regularizer
+    from shaping the distribution.
+    """
+
+    def __init__(self, width: int, hidden: int, out: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(width, hidden)
+        self.norm = GlobalBatchNorm(hidden)
+        self.fc2 = nn.Linear(hidden, out)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Map (..., width) to (..., out); all rows count for the statistics."""
+        rows = self.norm(self.fc1(values.reshape(-1, values.shape[-1])))
+        projected: Tensor = self.fc2(F.gelu(rows))
+        return projected.view(*values.shape[:-1], -1)
