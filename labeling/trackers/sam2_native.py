@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pickle
 import sys
+import sysconfig
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ def load_native(
 ) -> NativeSegmenter:
     """Load a published SAM 2 or 2.1 `.pt` file; arguments as those of `sam_loading.load`."""
     path, size = Path(path), image_size or 1024
+    _refuse_if_in_our_way()
     try:
         build = importlib.import_module("sam2.build_sam")
     except ImportError as error:
@@ -163,6 +165,16 @@ class NativeSession:
         prune_prompted(prompted, index, self._reads)
         cap_prompts(prompted, self._conditioning)
         return segment
+
+
+def _refuse_if_in_our_way(site: Path | None = None) -> None:
+    """ImportError while the package's own `training` lies in site-packages, where it hides ours."""
+    folder = (site or Path(sysconfig.get_paths()["purelib"])) / "training"
+    if (folder / "loss_fns.py").exists():
+        raise ImportError(
+            f"The package sam2 has put a package `training` of its own into {folder}, where it hides the one of "
+            "spectrabox. sam2 works without it: delete that folder, then install spectrabox again if it lay there, too."
+        )
 
 
 def _weights(path: Path) -> dict[str, torch.Tensor]:

@@ -12,7 +12,7 @@ import torch
 
 from labeling.embeddings.appearance import AppearanceEmbedder
 from labeling.trackers.sam2 import SamConfig, SamTracker
-from labeling.trackers.sam2_native import NativeSegmenter, load_native
+from labeling.trackers.sam2_native import NativeSegmenter, _refuse_if_in_our_way, load_native
 from labeling.trackers.sam_loading import IMAGENET, SAM2
 from labeling.trackers.sam_session import SamSegmenter
 from tests.labeling.moving_discs import RED, line
@@ -197,3 +197,12 @@ def test_a_published_file_is_known_by_its_tensors(tmp_path: Path) -> None:
     path.write_bytes(b"no checkpoint")
     with pytest.raises(ValueError, match="is no SAM 2 checkpoint"):
         load_native(path, 256, "cpu")
+
+
+def test_the_package_may_not_hide_our_training_package(tmp_path: Path) -> None:
+    _refuse_if_in_our_way()  # as this environment was made
+    _refuse_if_in_our_way(tmp_path)
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "loss_fns.py").touch()
+    with pytest.raises(ImportError, match="hides the one of spectrabox"):
+        _refuse_if_in_our_way(tmp_path)
