@@ -20,8 +20,6 @@ from labeling.masks import Mask
 from labeling.proposals import FrameProposals, Proposal
 from labeling.trackers import Observation
 from labeling.trackers.sam2 import SamConfig, SamTracker
-from labeling.trackers.sam_masks import mask_of
-from labeling.trackers.sam_objects import Followed, is_group, recognised
 from labeling.trackers.sam_protocol import Segment
 from labeling.video import Frame, Video
 from tests.labeling.moving_discs import BLUE, GREEN, RED, WHITE, disc, draw, line
@@ -304,35 +302,6 @@ def test_a_track_that_slips_onto_an_object_beside_it_does_not_become_that_object
     assert {frame for frame, blue in places if blue} == set(range(60))
 
 
-def one(mask: Mask | None) -> Mask:
-    assert mask is not None
-    return mask
-
-
-def test_what_most_looks_show_as_several_is_a_group_and_parts_of_a_whole_are_not() -> None:
-    left, right = (one(Mask.cut((disc(SHAPE, (x, 40), 9) * 255).astype(np.uint8))) for x in (40, 56))
-    both = one(Mask.cut(np.maximum(left.placed(*SHAPE), right.placed(*SHAPE))))
-    masks = dict.fromkeys(range(4), both)
-    apart, together = [Proposal(left, 0.9), Proposal(right, 0.9)], [Proposal(both, 0.9)]
-    assert is_group(masks, {0: together, 1: apart, 2: apart})
-    assert not is_group(masks, {0: together, 1: apart})
-    assert not is_group(masks, {0: together, 1: apart + together, 2: together + apart})
-    assert not is_group(masks, {0: together, 1: apart[:1], 2: apart[1:], 3: []})
-
-
-def test_lost_objects_are_recognised_by_looks_each_once() -> None:
-    def known(looks: tuple[float, float], first: int, last: int) -> Followed:
-        return Followed(0, OracleSession(Oracle()), 0.9, first, last, looks=np.array(looks))
-
-    newcomers = [known((1, 0), 50, 60), known((0.9, 0.45), 50, 60)]
-    lost = [known((3, 0.3), 0, 20), known((2, 2), 0, 20)]
-    assert recognised(newcomers, lost, 0.8) == [(0, 0), (1, 1)]
-    assert recognised(newcomers, lost[:1], 0.8) == [(0, 0)]
-    assert recognised(newcomers, lost, 0.999) == []
-    assert recognised(newcomers, [known((1, 0), 0, 55)], 0.8) == []  # still seen when the newcomer appears
-    assert recognised([], lost, 0.8) == []
-
-
 def test_no_more_objects_are_followed_than_allowed(tmp_path: Path) -> None:
     discs = [(line((20, 15 + 20 * row), (1, 0)), colour, 7) for row, colour in enumerate((RED, BLUE, GREEN, WHITE))]
     found = run(Scene(discs, 30), tmp_path, SamConfig(window=12, max_objects=2))
@@ -384,18 +353,3 @@ def test_a_checkpoint_on_disk_follows_proposals_through_a_video(family: str, tmp
     for one, other in zip(found, again, strict=True):
         assert (one.frame, one.track, one.score, one.motion) == (other.frame, other.track, other.score, other.motion)
         assert np.array_equal(one.mask.coverage, other.mask.coverage)
-
-
-@pytest.mark.parametrize("steepness", [0.3, 1.0, 5.0])
-@pytest.mark.parametrize("grid", [64, 256])
-def test_boxes_of_drawn_masks_are_exact_to_a_fraction_of_a_pixel(steepness: float, grid: int) -> None:
-    height, width, (x, y), radius = 180, 320, (141.3, 88.6), 31.7
-    rows, columns = (np.mgrid[:grid, :grid] + 0.5) * np.array([height / grid, width / grid])[:, None, None]
-    logits = steepness * (radius - np.hypot(columns - x, rows - y))
-    logits[2:4, 2:4] = 3.0  # a speck
-    mask = mask_of(logits.astype(np.float32), height, width)
-    assert mask is not None
-    coarse = width / grid
-    assert np.abs(box(mask) - [x - radius, y - radius, x + radius, y + radius]).max() < 0.2 + 0.1 * coarse
-    assert mask.area == pytest.approx(np.pi * radius**2, rel=0.03)
-    assert mask_of(np.full((grid, grid), -3.0, np.float32), height, width) is None
