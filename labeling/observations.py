@@ -21,7 +21,7 @@ from labeling.trackers import Observation
 from labeling.zarr_io import ROWS, array_at, load, write_array
 
 RUNS = 1 << 18  # run lengths in a chunk
-HELD = ROWS  # rows that are held in memory before they are written: a whole chunk, so that none is written twice
+HELD = 512  # rows that are held in memory before they are written
 EMBEDDINGS_PER_TRACK = 16  # enough to average out a bad view
 
 COLUMNS: dict[str, tuple[tuple[int, ...], str]] = {

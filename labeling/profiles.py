@@ -96,7 +96,7 @@ def _sam2_native(config: LabelConfig, weights: Path, device: str) -> Tracker:
     from labeling.trackers.sam2 import SamTracker
     from labeling.trackers.sam2_native import load_native
 
-    return SamTracker(config.sam, load_native(weights, config.sam.image_size, device))
+    return SamTracker(config.sam, load_native(weights, config.sam.image_size, device, config.sam.conditioning))
 
 
 PROPOSERS = {

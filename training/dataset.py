@@ -58,8 +58,8 @@ class Batch:
 class Windows:
     """All windows of one split of a dataset, as batches.
 
-    A window lies within one episode. With actions it needs `length * skip` rows, for each of its observations comes with
-    the `skip` actions that follow; without actions `(length - 1) * skip + 1`.
+    A window lies within one episode. With actions it needs `length * skip` rows, for each of its observations comes
+    with the `skip` actions that follow; without actions `(length - 1) * skip + 1`.
     """
 
     def __init__(

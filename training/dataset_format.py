@@ -1,7 +1,7 @@
 """What does a training dataset look like on disk?
 
-A Zarr v3 group of flat columns, one row a frame, with a table of episodes beside them. `open_dataset` reads one that was
-written to its end; `training.dataset_writer` writes them. Plain zarr reads it as well.
+A Zarr v3 group of flat columns, one row a frame, with a table of episodes beside them. `open_dataset` reads one that
+was written to its end; `training.dataset_writer` writes them. Plain zarr reads it as well.
 
     frames (rows, H, W, 3) uint8      actions (rows, A) float32, actions[t] leads from frame t to t + 1
     boxes (rows, N, 4) float32        cx cy w h, 0 to 1; 0 where absent     present (rows, N) bool

@@ -95,7 +95,7 @@ class _Characteristic(torch.autograd.Function):
         return torch.view_as_real(torch.stack(means))
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         """(K, ..., M, 2) to (..., B, M)."""
         (turn,) = ctx.saved_tensors

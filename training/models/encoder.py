@@ -98,7 +98,7 @@ class Encoder(nn.Module):
         few = len(frames)
         if frames.device.type == "cpu":
             few = max(1, CACHED * torch.get_num_threads() // self._frame_activations)
-        return torch.cat([self._class_token(part) for part in frames.split(few)])
+        return torch.cat([self._class_token(part) for part in torch.split(frames, few)])
 
     def _class_token(self, frames: Tensor) -> Tensor:
         tokens = self.patch(self._patches(frames)) + self.positions[1:]
