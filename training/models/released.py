@@ -1,0 +1,145 @@
+"""How do the official LeWM weights fit our model?
+
+`load` builds our model from an official state dict, with the names of transformers 4.x (the released files) or 5.x;
+`save` gives the official names back. Nothing may be missing or left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from training.models.lewm import LeWM
+from training.settings import MODELS, ModelConfig
+
+Names = Literal["transformers4", "transformers5"]
+
+# One block of the vision transformer: ours, then under "encoder.encoder.layer.N" (4.x) and "encoder.layers.N" (5.x).
+_ENCODER_BLOCK = {
+    "out": ("attention.output.dense", "attention.o_proj"),
+    "norm1": ("layernorm_before", "layernorm_before"),
+    "norm2": ("layernorm_after", "layernorm_after"),
+    "fc1": ("intermediate.dense", "mlp.fc1"),
+    "fc2": ("output.dense", "mlp.fc2"),
+}
+_QKV = (
+    ("attention.attention.query", "attention.attention.key", "attention.attention.value"),
+    ("attention.q_proj", "attention.k_proj", "attention.v_proj"),
+)
+_PREDICTOR_BLOCK = {
+    "attention_norm.weight": "attn.norm.weight", "attention_norm.bias": "attn.norm.bias",
+    "qkv.weight": "attn.to_qkv.weight", "out.weight": "attn.to_out.0.weight", "out.bias": "attn.to_out.0.bias",
+    "ffn_norm.weight": "mlp.net.0.weight", "ffn_norm.bias": "mlp.net.0.bias",
+    "fc1.weight": "mlp.net.1.weight", "fc1.bias": "mlp.net.1.bias",
+    "fc2.weight": "mlp.net.4.weight", "fc2.bias": "mlp.net.4.bias",
+    "modulation.weight": "adaLN_modulation.1.weight", "modulation.bias": "adaLN_modulation.1.bias",
+}  # fmt: skip
+_OTHERS = {
+    "encoder.cls": "encoder.embeddings.cls_token",
+    "encoder.positions": "encoder.embeddings.position_embeddings",
+    "encoder.patch.weight": "encoder.embeddings.patch_embeddings.projection.weight",
+    "encoder.patch.bias": "encoder.embeddings.patch_embeddings.projection.bias",
+    "encoder.norm.weight": "encoder.layernorm.weight", "encoder.norm.bias": "encoder.layernorm.bias",
+    "predictor.positions": "predictor.pos_embedding",
+    "predictor.norm.weight": "predictor.transformer.norm.weight",
+    "predictor.norm.bias": "predictor.transformer.norm.bias",
+    "action_encoder.mix.weight": "action_encoder.patch_embed.weight",
+    "action_encoder.mix.bias": "action_encoder.patch_embed.bias",
+    "action_encoder.fc1.weight": "action_encoder.embed.0.weight",
+    "action_encoder.fc1.bias": "action_encoder.embed.0.bias",
+    "action_encoder.fc2.weight": "action_encoder.embed.2.weight",
+    "action_encoder.fc2.bias": "action_encoder.embed.2.bias",
+}  # fmt: skip
+_PROJECTORS = {"projector": "projector.net", "predicted_projector": "pred_proj.net"}
+_PROJECTOR = {
+    "fc1.weight": "0.weight", "fc1.bias": "0.bias", "fc2.weight": "3.weight", "fc2.bias": "3.bias",
+    **{f"norm.{leaf}": f"1.{leaf}" for leaf in
+       ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")},
+}  # fmt: skip
+
+
+class WeightsDoNotFit(Exception):
+    """An official state dict lacks tensors, has unknown ones, or has them in other shapes."""
+
+
+def load(state: Mapping[str, Tensor], config: ModelConfig = MODELS["lewm"]) -> LeWM:
+    """Our model, in evaluation mode, with the weights of an official state dict."""
+    actions_key = "action_encoder.patch_embed.weight"
+    if actions_key not in state:
+        raise WeightsDoNotFit(f"These are not LeWM's weights: {actions_key} is missing.")
+    model = LeWM(config, actions=state[actions_key].shape[1])
+    names: Names = "transformers5" if any(key.startswith("encoder.layers.") for key in state) else "transformers4"
+    table = _table(model, names)
+    wanted = {theirs for parts in table.values() for theirs in parts}
+    problems = [f"{key} is missing" for key in sorted(wanted - set(state))]
+    problems += [f"{key} is unknown" for key in sorted(set(state) - wanted)]
+    if not problems:
+        shapes = {theirs: tensor.shape for theirs, tensor in save(model, names).items()}
+        problems = [
+            f"{key} is {tuple(state[key].shape)}, not {tuple(shape)}"
+            for key, shape in shapes.items() if state[key].shape != shape
+        ]  # fmt: skip
+    if problems:
+        more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise WeightsDoNotFit(f"These weights do not fit LeWM: {'; '.join(problems[:5])}{more}.")
+    model.load_state_dict({
+        ours: _to_ours(ours, torch.cat([state[key] for key in theirs]) if len(theirs) > 1 else state[theirs[0]], model)
+        for ours, theirs in table.items()
+    })  # fmt: skip
+    return model.eval()
+
+
+def save(model: LeWM, names: Names = "transformers4") -> dict[str, Tensor]:
+    """The model's weights under the official names and in the official shapes."""
+    official: dict[str, Tensor] = {}
+    table = _table(model, names)
+    for ours, tensor in model.state_dict().items():
+        theirs = _to_theirs(ours, tensor, model)
+        parts = theirs.chunk(3) if len(table[ours]) == 3 else (theirs,)
+        official |= {key: part.clone() for key, part in zip(table[ours], parts, strict=True)}
+    return official
+
+
+def _table(model: LeWM, names: Names) -> dict[str, tuple[str, ...]]:
+    """Our name of each tensor -> its official name, or three of them for queries, keys and values in one."""
+    which = 0 if names == "transformers4" else 1
+    layer = ("encoder.encoder.layer", "encoder.layers")[which]
+    table: dict[str, tuple[str, ...]] = {ours: (theirs,) for ours, theirs in _OTHERS.items()}
+    for number in range(len(model.encoder.blocks)):
+        for leaf in ("weight", "bias"):
+            block = f"encoder.blocks.{number}"
+            table[f"{block}.qkv.{leaf}"] = tuple(f"{layer}.{number}.{part}.{leaf}" for part in _QKV[which])
+            for ours, theirs in _ENCODER_BLOCK.items():
+                table[f"{block}.{ours}.{leaf}"] = (f"{layer}.{number}.{theirs[which]}.{leaf}",)
+    for number in range(len(model.predictor.blocks)):
+        for ours, name in _PREDICTOR_BLOCK.items():
+            table[f"predictor.blocks.{number}.{ours}"] = (f"predictor.transformer.layers.{number}.{name}",)
+    for projector, net in _PROJECTORS.items():
+        table |= {f"{projector}.{ours}": (f"{net}.{name}",) for ours, name in _PROJECTOR.items()}
+    return table
+
+
+def _to_ours(name: str, tensor: Tensor, model: LeWM) -> Tensor:
+    if name == "encoder.patch.weight":  # a convolution (width, 3, P, P); our patches hold their pixels rows first
+        return tensor.permute(0, 2, 3, 1).flatten(1)
+    if name == "action_encoder.mix.weight":  # a convolution over one step
+        return tensor.squeeze(-1)
+    if name in ("encoder.cls", "encoder.positions", "predictor.positions"):
+        return tensor.reshape(model.state_dict()[name].shape)
+    return tensor
+
+
+def _to_theirs(name: str, tensor: Tensor, model: LeWM) -> Tensor:
+    if name == "encoder.patch.weight":
+        patch = model.config.encoder.patch
+        return tensor.view(-1, patch, patch, 3).permute(0, 3, 1, 2).contiguous()
+    if name == "action_encoder.mix.weight":
+        return tensor.unsqueeze(-1)
+    if name == "encoder.cls":
+        return tensor.view(1, 1, -1)
+    if name in ("encoder.positions", "predictor.positions"):
+        return tensor.unsqueeze(0)
+    return tensor
