@@ -1,0 +1,182 @@
+"""How do labels, simulators and other people's datasets become a dataset to train on?
+
+`prepare` takes a label store, a manifest, an HDF5 file or a LeRobot folder, joins frames, boxes and actions, and writes
+one dataset. What cannot be used is left out and named with its reason. The same input gives the same dataset, and one
+that is there already is left alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from labeling.recipe import digest
+from labeling.video import VideoError
+from training.dataset_format import SCHEMA, Dataset, DatasetCategory, DatasetError, open_dataset
+from training.dataset_writer import DatasetWriter, refuse_to_replace
+from training.manifest import Manifest, PathSource, PrepareConfig, SimulatorSource, Split, load_manifest
+from training.sources import Source
+
+REPORT_EVERY = 0.2  # seconds
+HDF5_SUFFIXES = {".h5", ".hdf5", ".hdf"}
+MANIFEST_SUFFIXES = {".yaml", ".yml"}
+
+Progress = Callable[[int, int], None]  # frames done, frames expected
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What `prepare` made."""
+
+    path: Path
+    name: str
+    frames: int
+    size: tuple[int, int]
+    actions: int  # numbers in an action
+    training: int  # episodes
+    validation: int
+    categories: list[DatasetCategory]
+    fingerprint: str
+    new: bool  # otherwise it was there already
+    problems: dict[str, str] = field(default_factory=dict)  # file -> why it was left out
+    notes: list[str] = field(default_factory=list)  # choices that were made
+
+
+def prepare(
+    source: str | Path, out: str | Path | None = None, videos: str | Path | None = None,
+    config: PrepareConfig | None = None, split: Split | None = None, store: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Prepared:  # fmt: skip
+    """Make the dataset of `source`.
+
+    Args:
+        source: A label store, a manifest (YAML), an HDF5 file of stable-worldmodel, or a LeRobot v3 folder.
+        out: Where it goes; a manifest knows its own place.
+        videos: Where the videos of a label store are now, if not where they were labeled.
+        config: Size, categories and more; in place of a manifest's.
+        split: Which episodes are held out; in place of a manifest's.
+        store: The label store of the videos in a LeRobot folder.
+        progress: Called now and then with frames done and expected.
+    """
+    path = Path(source)
+    if path.suffix.lower() in MANIFEST_SUFFIXES:
+        manifest = load_manifest(path)
+        updates = {name: value for name, value in (("settings", config), ("split", split)) if value is not None}
+        return prepare_manifest(manifest.model_copy(update=updates), out, videos, progress)
+    if out is None:
+        raise DatasetError("Say where the dataset goes: --out DATASET.")
+    opened = open_source(path, config or PrepareConfig(), videos, store)
+    return write_dataset(opened, Path(out), opened.name, split or Split(), progress)
+
+
+def prepare_manifest(
+    manifest: Manifest,
+    out: str | Path | None = None,
+    videos: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Make the dataset that a manifest describes."""
+    place = Path(out) if out else manifest.out
+    if isinstance(manifest.source, SimulatorSource):
+        from training.sources.simulator import Episodes
+
+        assert manifest.seed is not None
+        opened: Source = Episodes(manifest.source, manifest.seed, manifest.settings)
+    else:
+        opened = _listed(manifest, manifest.source, videos)
+    made = write_dataset(opened, place, manifest.name, manifest.split, progress)
+    if manifest.frames is not None and made.frames != manifest.frames:
+        made.notes.append(f"The manifest promises {manifest.frames} frames, the dataset has {made.frames}.")
+    return made
+
+
+def open_source(
+    path: Path, config: PrepareConfig, videos: str | Path | None = None, store: str | Path | None = None
+) -> Source:
+    """The source at `path`, whatever it is; DatasetError if it is nothing that can be read."""
+    if path.suffix.lower() in HDF5_SUFFIXES:
+        from training.sources.hdf5 import Hdf5
+
+        return Hdf5(path, config)
+    if (path / "meta" / "info.json").is_file():
+        from training.sources.lerobot import LeRobot
+
+        return LeRobot(path, config, store)
+    if (path / "zarr.json").is_file():
+        from training.sources.store import LabeledVideos
+
+        return LabeledVideos(path, config, videos)
+    what = "does not exist" if not path.exists() else "is neither of these"
+    raise DatasetError(f"{path} {what}. Give a label store, a manifest (.yaml), an HDF5 file, or a LeRobot v3 folder.")
+
+
+def write_dataset(source: Source, out: Path, name: str, split: Split, progress: Progress | None = None) -> Prepared:
+    """Write the takes of a source as a dataset, unless that very dataset is there already."""
+    recipe = digest(schema=SCHEMA, source=source.recipe, split=split.model_dump(mode="json"), name=name)
+    refuse_to_replace(out)
+    if (known := _current(out, recipe)) is not None:
+        return _described(known, new=False)
+    problems: dict[str, str] = {}
+    reported = 0.0
+
+    def report(file: str, reason: str) -> None:
+        problems.setdefault(file, reason)
+
+    with DatasetWriter(out, source.layout) as writer:
+        for take in source.takes(report):
+            try:
+                writer.add(take)
+            except (DatasetError, VideoError) as error:
+                report(take.source, str(error))
+            if progress and time.monotonic() - reported > REPORT_EVERY:
+                progress(writer.rows, source.frames)
+                reported = time.monotonic()
+        if not writer.episodes:
+            raise DatasetError(f"Nothing in {source.name} can be used: {_some(problems) or 'there is no episode'}")
+        made = writer.finish(
+            name, source.categories, split, recipe=recipe, notes=source.notes, problems=problems,
+            created_by=f"spectrabox {version('spectrabox')}",
+        )  # fmt: skip
+    if progress:
+        progress(made.frames, made.frames)
+    return _described(made, new=True)
+
+
+def _listed(manifest: Manifest, source: PathSource, videos: str | Path | None) -> Source:
+    """The files that a manifest names, checked against its hash."""
+    path = Path(source.path)
+    if not path.exists():
+        raise DatasetError(f"{path}, the source of {manifest.name}, does not exist. Paths count from where you are.")
+    if manifest.sha256:
+        from training.sources.hashing import refuse_other_content
+
+        refuse_other_content(path, manifest.sha256)
+    if manifest.kind == "videos":
+        return open_source(Path(source.store), manifest.settings, videos or path)
+    return open_source(path, manifest.settings, store=source.store or None)
+
+
+def _current(out: Path, recipe: str) -> Dataset | None:
+    """The dataset at `out` if it is the one that would be made now."""
+    try:
+        known = open_dataset(out)
+    except DatasetError:
+        return None
+    return known if known.attributes.get("recipe") == recipe else None
+
+
+def _described(dataset: Dataset, new: bool) -> Prepared:
+    return Prepared(
+        path=dataset.path, name=dataset.name, frames=dataset.frames, size=dataset.size, actions=dataset.action_dim,
+        training=len(dataset.split("train")), validation=len(dataset.split("validation")),
+        categories=dataset.categories, fingerprint=dataset.fingerprint, new=new,
+        problems=dict(dataset.attributes.get("problems", {})), notes=list(dataset.attributes.get("notes", [])),
+    )  # fmt: skip
+
+
+def _some(problems: dict[str, str], most: int = 3) -> str:
+    texts = list(problems.values())
+    return " ".join(texts[:most]) + (f" And {len(texts) - most} more." if len(texts) > most else "")

@@ -1,0 +1,39 @@
+"""How does one get a dataset without a camera?
+
+`simulate` plays episodes of one of our simulators and writes them as a dataset with exact boxes, states and actions:
+what `spectrabox simulate nball --balls 1 --episodes 20000 --out DATASET` does. Seeds repeat.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from training.envs import make
+from training.manifest import Manifest, PrepareConfig, SimulatorSource, Split
+from training.prepare import Prepared, Progress, prepare_manifest
+
+
+def simulate(
+    environment: str, out: str | Path, episodes: int = 20000, frames: int = 32, seed: int = 0, size: int | None = None,
+    split: Split | None = None, progress: Progress | None = None, **options: int | float,
+) -> Prepared:  # fmt: skip
+    """Write a dataset of `episodes` episodes; ValueError if there is no such simulator.
+
+    Args:
+        environment: Name of the simulator.
+        out: Where the dataset goes.
+        episodes: How many.
+        frames: Frames in an episode.
+        seed: Decides everything; the first episodes are the same however many there are.
+        size: Height and width of the frames; None: as the simulator draws them.
+        split: Which episodes are held out.
+        progress: Called now and then with frames done and expected.
+        options: What the simulator is opened with, for example `balls=3`.
+    """
+    native = make(environment, **options).size[0]
+    manifest = Manifest(
+        name=Path(out).stem.strip("._-") or environment, kind="simulator", licence="Apache-2.0", seed=seed,
+        source=SimulatorSource(environment=environment, options=options, episodes=episodes, frames=frames),
+        actions="simulator", labels="simulator", split=split or Split(), settings=PrepareConfig(size=size or native),
+    )  # fmt: skip
+    return prepare_manifest(manifest, out, progress=progress)

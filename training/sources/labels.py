@@ -1,0 +1,119 @@
+"""Which objects of a label store are targets, and in which group?
+
+With many kinds of things the target would grow without end: the most prominent kinds keep a group of their own, up to
+a limit, the rest shares one. `Labels` makes that choice for a whole store and hands out boxes, stretch by stretch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from labeling.store import Store
+from labeling.tracks import UNASSIGNED, Tracks
+from training.dataset_format import DatasetCategory, DatasetError
+from training.manifest import PrepareConfig
+from training.sources.framing import Framing
+
+OTHER = "other"  # the group of all that has none of its own
+NO_KIND = "unassigned"  # tracks that fitted no category
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A category of the store."""
+
+    id: int
+    name: str
+    tracks: int
+    weight: float  # frames in view times prominence, summed over its tracks
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Which kinds share a group of the target."""
+
+    categories: list[DatasetCategory]
+    group_of: dict[int, int]  # kind -> group; kinds that are left out are not in it
+    notes: list[str]
+
+
+def chosen_groups(kinds: list[Kind], config: PrepareConfig) -> Grouping:
+    """Groups of the kinds that are there: those asked for, or the weightiest up to the limit and one for the rest."""
+    ranked = sorted(kinds, key=lambda kind: (-kind.weight, kind.id))
+    names = {kind.name for kind in kinds}
+    notes = []
+    if config.categories:
+        unknown = [name for name in config.categories if name not in names | {OTHER}]
+        if unknown:
+            there = ", ".join(kind.name for kind in ranked) or "none"
+            raise DatasetError(f"There is no category {', '.join(unknown)}. The store has: {there}.")
+        own = [kind for name in config.categories for kind in kinds if kind.name == name]
+        rest = [kind for kind in ranked if kind not in own]
+        if OTHER not in config.categories:
+            if rest:
+                notes.append(f"Left out, for other categories were chosen: {', '.join(kind.name for kind in rest)}.")
+            rest = []
+    else:
+        named = [kind for kind in ranked if kind.id != UNASSIGNED]
+        own = named if len(ranked) <= config.max_categories else named[: config.max_categories - 1]
+        rest = [kind for kind in ranked if kind not in own]
+        if len(rest) > 1:
+            notes.append(f"{len(rest)} of {len(ranked)} categories share the group {OTHER}: {_listed(rest)}.")
+    groups = [(kind.name, [kind]) for kind in own] + ([(OTHER, rest)] if rest else [])
+    categories = [
+        DatasetCategory(number, name, tuple(kind.name for kind in members), sum(kind.tracks for kind in members))
+        for number, (name, members) in enumerate(groups)
+    ]
+    group_of = {kind.id: number for number, (_, members) in enumerate(groups) for kind in members}
+    return Grouping(categories, group_of, notes)
+
+
+class Labels:
+    """The targets in a label store."""
+
+    def __init__(self, store: Store, ids: list[str], config: PrepareConfig) -> None:
+        """Look through the labels of the videos `ids` once."""
+        self.store, self._most = store, config.max_objects
+        names = {row.id: row.name for row in store.categories} | {UNASSIGNED: NO_KIND}
+        found: dict[int, list[tuple[int, float]]] = {}
+        for id in ids:
+            tracks = store[id].tracks
+            weights = tracks.present.sum(axis=0) * tracks.prominence
+            for kind, weight in zip(tracks.category.tolist(), weights.tolist(), strict=True):
+                found.setdefault(kind, []).append((1, weight))
+        kinds = [
+            Kind(kind, names.get(kind, f"object-{kind + 1}"), len(rows), sum(weight for _, weight in rows))
+            for kind, rows in sorted(found.items())
+        ]
+        self.grouping = chosen_groups(kinds, config)
+        self.crowded: dict[str, int] = {}  # video -> objects of an episode that there was no room for
+
+    def slots(self, ids: list[str]) -> int:
+        """Objects of an episode, at most."""
+        counts = [sum(kind in self.grouping.group_of for kind in self.store[id].tracks.category.tolist()) for id in ids]
+        return min(self._most, max(counts, default=0))
+
+    def stretch(
+        self, tracks: Tracks, start: int, stop: int, framing: Framing, source: str
+    ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+        """Object columns, category (n,) and instance (n,) of frames `start` to `stop`, the most prominent first."""
+        wanted = np.array([kind in self.grouping.group_of for kind in tracks.category.tolist()], bool)
+        seen = np.flatnonzero(wanted & tracks.present[start:stop].any(axis=0))
+        if len(seen) > self._most:
+            self.crowded[source] = max(self.crowded.get(source, 0), len(seen) - self._most)
+        part = tracks.select(seen[: self._most])
+        rows = slice(start, stop)
+        columns = {
+            "boxes": framing.boxes(part.boxes[rows]),
+            "oriented": framing.oriented(part.oriented[rows]),
+            "mass": framing.points(part.mass[rows]),
+        }
+        groups = [self.grouping.group_of[kind] for kind in part.category.tolist()]
+        return columns, np.array(groups, np.int32), part.instance
+
+
+def _listed(kinds: list[Kind], most: int = 12) -> str:
+    names = [kind.name for kind in kinds]
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,114 @@
+"""Episodes straight from a simulator, with exact boxes, states and actions.
+
+Episodes are played in groups with a random generator each, so the first thousand of ten thousand episodes are the same
+as a thousand of their own. A simulator that offers `play` plays a group at once, others one episode after another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from labeling.recipe import digest
+from training.dataset_format import DatasetCategory
+from training.dataset_writer import Layout, Take
+from training.envs import Environment, make
+from training.manifest import PrepareConfig, SimulatorSource
+from training.sources import Report
+from training.sources.framing import Framing
+
+VERSION = 1  # raise it when the same seed gives other episodes
+GROUP = 64  # episodes that share a random generator
+
+
+@runtime_checkable
+class Batched(Protocol):
+    """A simulator that plays many episodes at once."""
+
+    object_names: list[str]
+
+    def play(self, rng: np.random.Generator, episodes: int, frames: int) -> tuple[np.ndarray, np.ndarray]:
+        """States (E, T, ...) and actions (E, T, A)."""
+
+    def boxes_of(self, states: np.ndarray) -> np.ndarray:
+        """Boxes (..., n, 4) of all objects, x1 y1 x2 y2."""
+
+
+class Episodes:
+    """The episodes of a simulator as takes."""
+
+    def __init__(self, source: SimulatorSource, seed: int, config: PrepareConfig) -> None:
+        self._source, self._seed = source, seed
+        self._world: Environment = make(source.environment, **source.options)
+        options = "".join(f" {name}={value}" for name, value in sorted(source.options.items()))
+        self.name = f"{source.environment}{options} seed={seed}"
+        self._framing = Framing(*self._world.size, config.size, config.letterbox)
+        self._names = list(self._world.boxes())
+        kinds = list(dict.fromkeys(map(kind_of, self._names)))
+        self.categories = [
+            DatasetCategory(number, kind, (kind,), source.episodes * sum(kind_of(name) == kind for name in self._names))
+            for number, kind in enumerate(kinds)
+        ]
+        self._category = np.array([kinds.index(kind_of(name)) for name in self._names], np.int32)
+        self.notes: list[str] = []
+        self.frames = source.episodes * source.frames
+        self.recipe = digest(
+            kind="simulator", version=VERSION, source=source.model_dump(mode="json"), seed=seed,
+            settings=config.model_dump(mode="json", include={"size", "letterbox"}),
+        )  # fmt: skip
+        extra = {"oriented": 5, "mass": 2, "state": self._world.state().size}
+        if hasattr(self._world, "velocities_of"):
+            extra["velocity"] = 2
+        self.layout = Layout((config.size, config.size), self._world.action_size, len(self._names), extra)
+
+    def takes(self, report: Report) -> Iterator[Take]:
+        """One take an episode."""
+        for first in range(0, self._source.episodes, GROUP):
+            count = min(GROUP, self._source.episodes - first)
+            for states, actions, boxes in self._played(first // GROUP, count):
+                yield self._take(states, actions, boxes)
+
+    def _played(self, group: int, count: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """States (T, ...), actions (T, A) and boxes (T, n, 4) of the first `count` episodes of a group."""
+        frames, world = self._source.frames, self._world
+        if isinstance(world, Batched):
+            states, actions = world.play(np.random.default_rng([self._seed, group]), GROUP, frames)
+            yield from zip(states[:count], actions[:count], world.boxes_of(states[:count]), strict=True)
+            return
+        for number in range(count):
+            yield _one_by_one(world, np.random.default_rng([self._seed, group, number]), frames)
+
+    def _take(self, states: np.ndarray, actions: np.ndarray, corners: np.ndarray) -> Take:
+        boxes = self._framing.boxes(corners)
+        columns = {
+            "actions": actions, "boxes": boxes, "mass": boxes[..., :2], "state": states.reshape(len(states), -1),
+            "oriented": np.concatenate([boxes, np.zeros_like(boxes[..., :1])], axis=-1),
+        }  # fmt: skip
+        if "velocity" in self.layout.extra:
+            velocities: Any = self._world.velocities_of  # type: ignore[attr-defined]
+            columns["velocity"] = self._framing.vectors(velocities(states))
+        return Take(self.name, 0, self._pictures(states), columns, self._category, np.arange(len(self._names)))
+
+    def _pictures(self, states: np.ndarray) -> Iterator[np.ndarray]:
+        drawn = self._world.draw(states)
+        size = self.layout.size
+        yield drawn if drawn.shape[1:3] == size else np.stack([self._framing.picture(image) for image in drawn])
+
+
+def kind_of(name: str) -> str:
+    """The kind of thing that an object is: `ball 3` is a ball."""
+    return re.sub(r"[ _-]?\d+$", "", name)
+
+
+def _one_by_one(world: Environment, rng: np.random.Generator, frames: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    world.reset(int(rng.integers(2**31)))
+    states, actions, boxes = [], [], []
+    for _ in range(frames):
+        states.append(world.state())
+        boxes.append(np.stack(list(world.boxes().values())))
+        actions.append(world.policy(rng))
+        world.step(actions[-1])
+    return np.stack(states), np.stack(actions), np.stack(boxes)
