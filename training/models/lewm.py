@@ -43,6 +43,11 @@ class LeWM(nn.Module):
         """How many past frames a prediction uses at most."""
         return self.config.predictor.context
 
+    def expect_actions(self, mean: Tensor, std: Tensor) -> None:
+        """From now on normalise actions by these, (A,) each; they are saved with the model. At first: as given."""
+        self.action_encoder.mean.copy_(mean)
+        self.action_encoder.std.copy_(std)
+
     def forward(self, frames: Tensor, actions: Tensor) -> Prediction:
         """Encode windows (B, T, H, W, 3) and predict each frame from those before it.
 

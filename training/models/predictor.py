@@ -20,9 +20,14 @@ ACTION_CHANNELS = 10
 class ActionEncoder(nn.Module):
     """From actions (B, T, A) to the conditioning (B, T, width); without actions (A = 0) one learned vector for all."""
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, actions: int, width: int) -> None:
         super().__init__()
         self.actions = actions
+        self.register_buffer("mean", torch.zeros(actions))
+        self.register_buffer("std", torch.ones(actions))
         if actions:
             self.mix = nn.Linear(actions, ACTION_CHANNELS)
             self.fc1 = nn.Linear(ACTION_CHANNELS, 4 * width)
@@ -36,7 +41,7 @@ class ActionEncoder(nn.Module):
             raise ValueError(f"The model takes {self.actions} numbers per action; these have {actions.shape[-1]}.")
         if not self.actions:
             return self.free.expand(*actions.shape[:-1], -1)
-        conditioning: Tensor = self.fc2(F.silu(self.fc1(self.mix(actions))))
+        conditioning: Tensor = self.fc2(F.silu(self.fc1(self.mix((actions - self.mean) / self.std))))
         return conditioning
 
 

@@ -85,19 +85,22 @@ def load(state: Mapping[str, Tensor], config: ModelConfig = MODELS["lewm"]) -> L
     if problems:
         more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise WeightsDoNotFit(f"These weights do not fit LeWM: {'; '.join(problems[:5])}{more}.")
-    model.load_state_dict({
+    weights = {
         ours: _to_ours(ours, torch.cat([state[key] for key in theirs]) if len(theirs) > 1 else state[theirs[0]], model)
         for ours, theirs in table.items()
-    })  # fmt: skip
+    }  # fmt: skip
+    # Theirs does not know how actions are normalised: ours starts by taking them as they are.
+    model.load_state_dict({**model.state_dict(), **weights})
     return model.eval()
 
 
 def save(model: LeWM, names: Names = "transformers4") -> dict[str, Tensor]:
-    """The model's weights under the official names and in the official shapes."""
+    """The model's weights under the official names and in the official shapes; there actions come normalised."""
     official: dict[str, Tensor] = {}
     table = _table(model, names)
-    for ours, tensor in model.state_dict().items():
-        theirs = _to_theirs(ours, tensor, model)
+    state = model.state_dict()
+    for ours in table:
+        theirs = _to_theirs(ours, state[ours], model)
         parts = theirs.chunk(3) if len(table[ours]) == 3 else (theirs,)
         official |= {key: part.clone() for key, part in zip(table[ours], parts, strict=True)}
     return official
