@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+SMALL = 4096  # bytes: smaller arrays are a block on the disk, compressed or not
 ROWS = 4096  # length of a chunk along the first axis: a short video has one chunk an array
 
 
@@ -45,7 +46,12 @@ def attributes(group: zarr.Group) -> dict[str, Any]:
 def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
     """Write a whole array."""
     chunks = (max(1, min(ROWS, array.shape[0])), *(max(1, n) for n in array.shape[1:]))
-    group.create_array(name, data=array, chunks=chunks, fill_value=np.nan if array.dtype.kind == "f" else 0)
+    group.create_array(
+        name, data=array, chunks=chunks, fill_value=np.nan if array.dtype.kind == "f" else 0,
+        compressors=None if array.nbytes < SMALL else "auto",
+        # Neither is needed here, and each spares a look at the disk or at the data.
+        overwrite=True, config={"write_empty_chunks": True},
+    )  # fmt: skip
 
 
 def update_attributes(group: zarr.Group, facts: dict[str, Any]) -> None:
