@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from training.blocks import Block, Pool, Reader
+from training.blocks import Block, Buffers, Pool, Reader
 from training.dataset_format import Dataset, DatasetError, SplitName, open_dataset
 
 __all__ = ["Batch", "Dataset", "DatasetError", "Windows", "open_dataset"]
@@ -95,6 +95,7 @@ class Windows:
         self._reader = Reader(dataset, self._starts, self._span)
         self._plan = self._reader.plan(memory_limit)
         self._held: Pool | None = None
+        self._buffers = Buffers()
 
     def __len__(self) -> int:
         """Batches in an epoch; what is left over does not fill one and waits for another epoch's order."""
@@ -202,12 +203,20 @@ class Windows:
         """The windows numbered `chosen` in a pool."""
         begin, which = pool.positions[chosen], pool.windows[chosen]
         rows = torch.from_numpy(begin[:, None] + np.arange(self.length) * self.skip)
-        columns = {name: _taken(column, rows) for name, column in pool.columns.items() if name != "actions"}
+        height, width = self.dataset.size
+        frames = self._buffers.tensor((rows.numel(), height * width * 3), torch.uint8)
+        torch.index_select(pool.columns["frames"].flatten(1), 0, rows.flatten(), out=frames)
+        columns = {
+            name: _taken(column, rows) for name, column in pool.columns.items() if name not in ("frames", "actions")
+        }
         steps = rows[..., None] + torch.arange(self.skip)
         size = self.dataset.action_dim
         actions = _taken(pool.columns["actions"], steps).flatten(2) if size else torch.zeros(*rows.shape, 0)
         category = torch.from_numpy(self.dataset.category[self._episodes[which]].astype(np.int64))
-        return Batch(actions=actions, category=category, rows=torch.from_numpy(self._starts[which]), **columns)
+        return Batch(
+            frames=frames.view(*rows.shape, height, width, 3), actions=actions, category=category,
+            rows=torch.from_numpy(self._starts[which]), **columns,
+        )  # fmt: skip
 
 
 def _window_starts(dataset: Dataset, split: SplitName, span: int) -> tuple[np.ndarray, np.ndarray]:

@@ -60,6 +60,7 @@ class Dataset:
 
     def __init__(self, path: Path, root: zarr.Group) -> None:
         self.path, self._root = path, root
+        self._arrays: dict[str, zarr.Array[Any]] = {}  # looking one up reads the disk
         self.attributes = attributes(root)
         self.episode_offset = load(root, "episode_offset")
         self.episode_length = load(root, "episode_length")
@@ -134,7 +135,9 @@ class Dataset:
 
     def array(self, column: str) -> zarr.Array[Any]:
         """A column, unread."""
-        return array_at(self._root, column)
+        if column not in self._arrays:
+            self._arrays[column] = array_at(self._root, column)
+        return self._arrays[column]
 
 
 def open_dataset(path: str | Path) -> Dataset:

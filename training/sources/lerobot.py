@@ -116,7 +116,7 @@ class LeRobot:
                 image = cv2.imdecode(np.frombuffer(cell["bytes"] or b"", np.uint8), cv2.IMREAD_COLOR_RGB)
                 if image is None:
                     raise DatasetError(f"{source} has a picture at frame {number} that cannot be decoded.")
-                framing = Framing(*image.shape[:2], self._config.size, self._config.letterbox)
+                framing = Framing(image.shape[0], image.shape[1], self._config.size, self._config.letterbox)
                 images.append(framing.picture(image))
             yield np.stack(images)
 
@@ -145,7 +145,10 @@ class LeRobot:
     def _rows(self, file: Path, row: dict[str, Any]) -> Any:
         """The rows of an episode; one file is held at a time."""
         if str(file) not in self._tables:
-            wanted = ["episode_index", *(name for name in ("action", "observation.state") if name in self._features())]
+            wanted = [
+                "episode_index",
+                *(name for name in ("action", "observation.state") if name in self._info["features"]),
+            ]
             wanted += [self._camera] if self._kind == "image" else []
             self._tables = {str(file): pyarrow_parquet().read_table(file, columns=wanted)}
         table = self._tables[str(file)]
@@ -153,9 +156,6 @@ class LeRobot:
         if len(inside) and len(inside) != inside[-1] - inside[0] + 1:
             raise DatasetError(f"{file}: the rows of episode {row['episode_index']} do not follow one another.")
         return table.slice(int(inside[0]) if len(inside) else 0, len(inside))
-
-    def _features(self) -> dict[str, Any]:
-        return dict(self._info["features"])
 
     def _reader(self, video: Path) -> FrameReader:
         """The reader of a video file; one is held at a time."""
