@@ -25,6 +25,10 @@ class ConfigError(ValueError):
     """Settings that cannot be used; the message says which and why."""
 
 
+class TrainError(Exception):
+    """Training cannot start or go on; the message says why and what to do."""
+
+
 class OptimiserConfig(BaseModel, frozen=True, extra="forbid"):
     """AdamW, its learning rate over time, and gradient clipping."""
 

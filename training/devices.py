@@ -1,0 +1,52 @@
+"""Where does training run, in which number format, and in how many processes?
+
+`accelerated` gives an accelerate `Accelerator` for the time of one run. Several processes are started by torchrun or
+`accelerate launch`; each then trains on its part of every batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+
+from training.config import Device, Precision, TrainError
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator  # type: ignore[import-untyped]
+
+
+@contextmanager
+def accelerated(precision: Precision, device: Device) -> Iterator[Accelerator]:
+    """An accelerator on the chosen device; TrainError if there is no such device."""
+    from accelerate import Accelerator, DistributedDataParallelKwargs
+    from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
+
+    kind = _kind(device)
+    half = precision == "bf16" or (precision == "auto" and kind == "cuda")
+    # Accelerate remembers its first precision and device for the whole process: a second run may want others.
+    AcceleratorState._reset_state(reset_partial_state=True)
+    accelerator = Accelerator(
+        cpu=kind == "cpu", mixed_precision="bf16" if half else "no",
+        # Statistics are of the global batch and thus equal already.
+        kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
+    )  # fmt: skip
+    several = accelerator.num_processes > 1
+    try:
+        yield accelerator
+    finally:
+        accelerator.free_memory()
+        if several and torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+        AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def _kind(device: Device) -> str:
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device == "auto":
+        return next(kind for kind in ("cuda", "mps", "cpu") if there[kind])
+    if not there[device]:
+        raise TrainError(f"There is no {device} device here. Leave --device out, or choose cpu.")
+    return device

@@ -1,0 +1,141 @@
+"""What was trained, and on what?
+
+`build` makes world model, auxiliary head, target and loss from the settings and a few facts about the dataset: a fresh
+run and a saved one come from the same place. `load` opens the world model of a finished (or stopped) run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from pydantic import BaseModel
+from torch import Tensor
+
+from training.boxes import TargetError
+from training.config import TrainConfig, TrainError
+from training.dataset_format import Dataset, Statistics
+from training.models.heads import AuxiliaryHead
+from training.models.lewm import LeWM
+from training.objective import Objective
+from training.targets import BoxTarget
+
+
+class Usual(BaseModel, frozen=True, extra="forbid"):
+    """Mean and standard deviation of a column."""
+
+    mean: list[float]
+    std: list[float]
+
+
+class DataFacts(BaseModel, frozen=True, extra="forbid"):
+    """What a model has to know of the dataset that it is trained on."""
+
+    name: str
+    fingerprint: str
+    size: tuple[int, int]
+    action_dim: int
+    objects: int
+    categories: dict[int, str]  # id -> name
+    statistics: dict[str, Usual]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Self:
+        """The facts of a dataset."""
+        return cls(
+            name=dataset.name, fingerprint=dataset.fingerprint, size=dataset.size, action_dim=dataset.action_dim,
+            objects=dataset.objects, categories={row.id: row.name for row in dataset.categories},
+            statistics={
+                name: Usual(mean=usual.mean.tolist(), std=usual.std.tolist())
+                for name, usual in dataset.statistics.items()
+            },
+        )  # fmt: skip
+
+    def arrays(self) -> Mapping[str, Statistics]:
+        """The statistics as arrays."""
+        return {name: Statistics(np.array(usual.mean), np.array(usual.std)) for name, usual in self.statistics.items()}
+
+
+def build(config: TrainConfig, data: DataFacts) -> Objective:
+    """A fresh model with its loss, drawn from torch's random numbers; TrainError if dataset and settings disagree."""
+    size = config.model.encoder.size
+    if data.size != (size, size):
+        height, width = data.size
+        raise TrainError(
+            f"The frames of {data.name} are {height} by {width} pixels, the model takes {size} by {size}. Prepare the "
+            f"dataset with --size {size}, or choose model.encoder.size."
+        )
+    model = LeWM(config.model, data.action_dim * config.skip)
+    if data.action_dim:
+        usual = data.statistics["actions"]
+        model.expect_actions(*(torch.tensor(values).repeat(config.skip) for values in (usual.mean, usual.std)))
+    target = None
+    if config.objective.auxiliary:
+        if not data.objects or not data.categories:
+            raise TrainError(
+                f"{data.name} has no boxes for the auxiliary head. Label the videos first, or train without it: "
+                "--set objective.encoded_weight=0 --set objective.predicted_weight=0."
+            )
+        try:
+            target = BoxTarget(config.target, list(data.categories), data.objects, data.arrays(), config.skip)
+        except TargetError as error:
+            raise TrainError(str(error)) from error
+    return Objective(config.objective, model, target, config.seed)
+
+
+@dataclass(frozen=True)
+class WorldModel:
+    """A trained world model, ready for use, with everything that was saved beside it."""
+
+    model: LeWM
+    head: AuxiliaryHead | None  # reads box targets from latents
+    target: BoxTarget | None  # makes those targets from boxes; holds W
+    config: TrainConfig
+    data: DataFacts
+    step: int  # training steps so far
+
+    @torch.inference_mode()
+    def encode(self, frames: Tensor | np.ndarray) -> Tensor:
+        """Latents (..., D) of frames (..., H, W, 3) uint8."""
+        return self.model.encode(self._here(frames))
+
+    @torch.inference_mode()
+    def rollout(self, start: Tensor, actions: Tensor | np.ndarray) -> Tensor:
+        """What candidate actions (B, S, H, A) lead to from latents (B, C, D): (B, S, H + 1, D)."""
+        return self.model.rollout(self._here(start), self._here(actions))
+
+    @torch.inference_mode()
+    def cost(self, start: Tensor, goal: Tensor, actions: Tensor | np.ndarray) -> Tensor:
+        """Squared distance (B, S) from the goal's latent (B, D) after candidate actions; see `rollout`."""
+        return self.model.cost(self._here(start), self._here(goal), self._here(actions))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    def _here(self, values: Tensor | np.ndarray) -> Tensor:
+        return torch.as_tensor(values).to(self.device)
+
+
+def load(run: str | Path, which: str = "best", device: str | torch.device = "cpu") -> WorldModel:
+    """Open the world model of a run.
+
+    Args:
+        run: The folder that `spectrabox train --out` wrote, or one of its checkpoints.
+        which: `best` by validation loss, or `last`.
+        device: Where the model goes.
+    """
+    from training import checkpoint
+
+    folder = checkpoint.find(Path(run), which)
+    facts = checkpoint.read(folder)
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced
+        objective = build(facts.config, facts.data)
+    checkpoint.restore(folder, objective)
+    objective.requires_grad_(False).eval().to(device)
+    return WorldModel(objective.model, objective.head, objective.target, facts.config, facts.data, facts.step)
