@@ -50,6 +50,7 @@ class PrepareConfig(BaseModel, frozen=True, extra="forbid"):
     episode_frames: int = Field(
         0, ge=0, description="Longer takes are cut into episodes of this length; 0: only if there are too few to split."
     )
+    use_actions: bool = Field(True, description="Off: for an action-free model, even where there are actions.")
     camera: str = Field("", description="LeRobot: which camera; HDF5: which column of pictures. Empty: the only one.")
 
 
@@ -103,8 +104,12 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
             raise ValueError(f"{self.kind} have no simulator to take actions or labels from")
         if self.labels == "store" and not self.source.store:
             raise ValueError("labels from a store need source.store, the path of it")
-        if self.kind == "videos" and self.labels != "store":
-            raise ValueError("videos get their labels from a store: labels must be store")
+        possible = {"videos": ("store",), "hdf5": ("inside", "none"), "lerobot": ("store", "none")}[self.kind]
+        if self.labels not in possible:
+            raise ValueError(f"labels of {self.kind} are {' or '.join(possible)}")
+        possible = {"videos": ("beside", "none")}.get(self.kind, ("inside", "none"))
+        if self.actions not in possible:
+            raise ValueError(f"actions of {self.kind} are {' or '.join(possible)}")
         return self
 
     @property

@@ -154,9 +154,16 @@ def _listed(manifest: Manifest, source: PathSource, videos: str | Path | None) -
         from training.sources.hashing import refuse_other_content
 
         refuse_other_content(path, manifest.sha256)
+    settings = manifest.settings.model_copy(update={"use_actions": manifest.actions != "none"})
     if manifest.kind == "videos":
-        return open_source(Path(source.store), manifest.settings, videos or path)
-    return open_source(path, manifest.settings, store=source.store or None)
+        opened = open_source(Path(source.store), settings, videos or path)
+    else:
+        opened = open_source(path, settings, store=source.store or None)
+    if manifest.actions != "none" and not opened.layout.actions:
+        raise DatasetError(f"{manifest.name} should have actions {manifest.actions} {path}, but there are none.")
+    if manifest.labels != "none" and not opened.layout.objects:
+        raise DatasetError(f"{manifest.name} should have labels from {manifest.labels}, but there is not one object.")
+    return opened
 
 
 def _current(out: Path, recipe: str) -> Dataset | None:

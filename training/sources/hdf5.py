@@ -41,7 +41,7 @@ class Hdf5:
             self._length, self._offset = (np.asarray(file[name][:], np.int64) for name in ("ep_len", "ep_offset"))
             self._pixels = _picture_column(file, path, config.camera)
             self._rows, height, width = _shape(file[self._pixels], path)
-            actions = int(np.prod(file["action"].shape[1:])) if "action" in file else 0
+            actions = int(np.prod(file["action"].shape[1:])) if "action" in file and config.use_actions else 0
             self._state = next((name for name in STATES if name in file and file[name].ndim == 2), "")
             self._has_boxes = "boxes" in file
             objects = int(file["boxes"].shape[1]) if self._has_boxes else 0

@@ -41,7 +41,7 @@ class LeRobot:
         self._camera, self._kind = _camera(self._info, root, config.camera)
         self._episodes = _read_episodes(root)
         features = self._info["features"]
-        self._has_actions = "action" in features
+        self._has_actions = "action" in features and config.use_actions
         self._has_state = "observation.state" in features
         actions = int(np.prod(features["action"]["shape"])) if self._has_actions else 0
         extra = {"state": int(np.prod(features["observation.state"]["shape"]))} if self._has_state else {}

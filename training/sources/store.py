@@ -100,6 +100,8 @@ class LabeledVideos:
                 yield Take(labels.source, start, reader.blocks(start, stop), columns, category, instance)
 
     def _actions_file(self, labels: VideoLabels) -> Path | None:
+        if not self._config.use_actions:
+            return None
         try:
             return actions_beside(self._folder / labels.source)
         except DatasetError:  # several: reported when it is the video's turn
@@ -107,7 +109,7 @@ class LabeledVideos:
 
     def _actions_of(self, labels: VideoLabels) -> np.ndarray:
         path = self._folder / labels.source
-        file = actions_beside(path)
+        file = actions_beside(path) if self._config.use_actions else None
         if file is None:
             if self._actions:
                 raise DatasetError(f"{path} has no actions beside it, other videos have. Add them or move it away.")
