@@ -16,13 +16,14 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 test: $(READY) lint  ## everything that fits into 20 minutes
-	$(BIN)/python -m pytest -m 'not long'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not long and not alone' -n auto --dist loadfile
+	$(BIN)/python -m pytest -m alone
 
 test-long: $(READY)  ## load, many kills, and other runs that take longer
 	$(BIN)/python -m pytest -m long
 
 check: $(READY) lint  ## before every commit: under a minute
-	$(BIN)/python -m pytest -m 'not slow and not long' -x
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow and not long and not alone' -n auto --dist loadfile -x
 
 lint: $(READY)
 	$(BIN)/ruff check .

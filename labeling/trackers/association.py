@@ -61,8 +61,8 @@ class AssociationTracker:
     def _known_at_start(self, opening: list[View], embedder: Embedder) -> tuple[list[Target], Kinds, Borders]:
         """Follow a scene's first frames backwards: objects that begin as one blob are known from when they parted."""
         follower = self._follower(embedder, [], Kinds(), Borders(), 0)
-        if len(opening[0].blobs) >= max(len(view.blobs) for view in opening):
-            return [], follower.kinds, follower.borders  # nothing parts later on
+        if max(len(view.blobs) for view in opening) < 2:
+            return [], follower.kinds, follower.borders
         camera = np.eye(3)
         for number, view in enumerate(reversed(opening)):
             follower.step(replace(view, camera=camera), predict=number > 0)

@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import Command
 
 
+@pytest.mark.alone
 def test_help_is_instant() -> None:
     began = time.monotonic()
     best = min(_timed_help() for _ in range(5))
