@@ -14,7 +14,6 @@ from training.models.layers import attend
 from training.settings import EncoderConfig, PixelRange
 
 EPSILON = 1e-12  # as in the released weights
-CACHED = 1 << 18  # activations of a feed-forward layer, per core, that stay in a processor's cache
 
 # mean and standard deviation of red, green and blue, in pixel values of [0, 1]
 PIXELS: dict[PixelRange, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
@@ -42,15 +41,20 @@ class Block(nn.Module):
         return self._think(tokens + self.out(attend(self.qkv(self.norm1(tokens)), self.heads)))
 
     def first_token(self, tokens: Tensor) -> Tensor:
-        """What `forward` gives for the first token, (N, width), without the work for the others."""
-        count, length, width = tokens.shape
+        """What `forward` gives for the first token, (N, width), without the work for the others.
+
+        With one query per head, keys and values of all tokens need not be made: q·(Kx) is (Kᵀq)·x, and the mean of Vx
+        is V times the mean of x. The bias of the keys adds the same to all scores, so it changes nothing.
+        """
+        count, _, width = tokens.shape
         normed = self.norm1(tokens)
-        weight, bias = self.qkv.weight, self.qkv.bias
-        query = F.linear(normed[:, :1], weight[:width], bias[:width]).view(count, 1, self.heads, -1)
-        packed = F.linear(normed, weight[width:], bias[width:]).view(count, length, 2, self.heads, -1)
-        key, value = packed.permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(query.transpose(1, 2), key, value)
-        return self._think(tokens[:, 0] + self.out(mixed.reshape(count, width)))
+        ask, key, value = self.qkv.weight.chunk(3)
+        ask_bias, _, value_bias = self.qkv.bias.chunk(3)
+        query = F.linear(normed[:, 0], ask, ask_bias).view(count, self.heads, -1)
+        sought = torch.matmul(query.transpose(0, 1), key.view(self.heads, -1, width)).transpose(0, 1)
+        mean = F.scaled_dot_product_attention(sought, normed, normed, scale=query.shape[-1] ** -0.5)
+        mixed = torch.matmul(mean.transpose(0, 1), value.view(self.heads, -1, width).mT).transpose(0, 1)
+        return self._think(tokens[:, 0] + self.out(mixed.reshape(count, width) + value_bias))
 
     def _think(self, tokens: Tensor) -> Tensor:
         thought: Tensor = self.fc2(F.gelu(self.fc1(self.norm2(tokens))))
@@ -76,7 +80,6 @@ class Encoder(nn.Module):
         mean, std = torch.tensor(PIXELS[config.pixels])
         self.register_buffer("scale", (1 / (255 * std)).repeat(config.patch**2), persistent=False)
         self.register_buffer("shift", (-mean / std).repeat(config.patch**2), persistent=False)
-        self._frame_activations = (1 + side**2) * config.ffn
         self._initialise(config.init)
 
     def _initialise(self, std: float) -> None:
@@ -94,13 +97,6 @@ class Encoder(nn.Module):
                 f"The encoder takes frames of {self.size} x {self.size} x 3 bytes; these are "
                 f"{' x '.join(map(str, frames.shape[1:]))} of {str(frames.dtype).removeprefix('torch.')}."
             )
-        # On a CPU a few frames at a time are twice as fast as all: what one layer writes, the next finds in the cache.
-        few = len(frames)
-        if frames.device.type == "cpu":
-            few = max(1, CACHED * torch.get_num_threads() // self._frame_activations)
-        return torch.cat([self._class_token(part) for part in torch.split(frames, few)])
-
-    def _class_token(self, frames: Tensor) -> Tensor:
         tokens = self.patch(self._patches(frames)) + self.positions[1:]
         first = (self.cls + self.positions[0]).expand(len(frames), 1, -1)
         tokens = torch.cat([first, tokens], dim=1)

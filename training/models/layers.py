@@ -11,8 +11,9 @@ from training.processes import global_mean, process_count
 
 def attend(qkv: Tensor, heads: int, causal: bool = False, dropout: float = 0.0) -> Tensor:
     """Self-attention of packed queries, keys and values (B, L, 3·H·S); returns (B, L, H·S)."""
-    batch, length, packed = qkv.shape
-    query, key, value = qkv.view(batch, length, 3, heads, packed // (3 * heads)).permute(2, 0, 3, 1, 4)
+    batch, length, _ = qkv.shape
+    # Split last: the gradients of the three are then put side by side in one copy instead of two.
+    query, key, value = (part.view(batch, length, heads, -1).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
     mixed = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=causal)
     return mixed.transpose(1, 2).reshape(batch, length, -1)
 

@@ -67,8 +67,11 @@ class ConditionedBlock(nn.Module):
     def forward(self, tokens: Tensor, conditioning: Tensor) -> Tensor:
         """Tokens (B, T, width) and activated conditioning (B, T, width) to tokens."""
         shift1, scale1, gate1, shift2, scale2, gate2 = self.modulation(conditioning).chunk(6, dim=-1)
-        tokens = tokens + gate1 * self._attend(self.norm(tokens) * (1 + scale1) + shift1)
-        return tokens + gate2 * self._think(self.norm(tokens) * (1 + scale2) + shift2)
+        # addcmul(a, b, c) is a + b * c in one pass
+        moved = torch.addcmul(shift1, self.norm(tokens), 1 + scale1)
+        tokens = torch.addcmul(tokens, gate1, self._attend(moved))
+        moved = torch.addcmul(shift2, self.norm(tokens), 1 + scale2)
+        return torch.addcmul(tokens, gate2, self._think(moved))
 
     def _attend(self, tokens: Tensor) -> Tensor:
         dropout = self.dropout if self.training else 0.0

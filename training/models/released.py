@@ -108,6 +108,9 @@ def save(model: LeWM, names: Names = "transformers4") -> dict[str, Tensor]:
 
 def _table(model: LeWM, names: Names) -> dict[str, tuple[str, ...]]:
     """Our name of each tensor -> its official name, or three of them for queries, keys and values in one."""
+    shape = model.config
+    if not model.actions or not shape.predictor.inner_norm or shape.predictor.width != shape.latent:
+        raise WeightsDoNotFit("Only models built like LeWM (the preset lewm, with actions) have official names.")
     which = 0 if names == "transformers4" else 1
     layer = ("encoder.encoder.layer", "encoder.layers")[which]
     table: dict[str, tuple[str, ...]] = {ours: (theirs,) for ours, theirs in _OTHERS.items()}
