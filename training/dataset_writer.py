@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -291,7 +292,7 @@ def _padded(rows: Sequence[np.ndarray], slots: int) -> np.ndarray:
 def _remove_left_overs(path: Path) -> None:
     """Remove drafts of runs that were killed."""
     for kind in ("part", "old"):
-        for draft in path.parent.glob(f".{path.name}.*.{kind}"):
+        for draft in path.parent.glob(f".{escape(path.name)}.*.{kind}"):
             owner = draft.suffixes[-2].removeprefix(".")
             if not (owner.isdigit() and _runs(int(owner))):
                 shutil.rmtree(draft, ignore_errors=True)
@@ -300,6 +301,8 @@ def _remove_left_overs(path: Path) -> None:
 def _runs(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except OSError:
+    except ProcessLookupError:
         return False
+    except PermissionError:  # it is somebody else's
+        return True
     return process != os.getpid()

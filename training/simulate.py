@@ -6,6 +6,7 @@ what `spectrabox simulate nball --balls 1 --episodes 20000 --out DATASET` does. 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from training.envs import make
@@ -31,8 +32,9 @@ def simulate(
         options: What the simulator is opened with, for example `balls=3`.
     """
     native = make(environment, **options).size[0]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(out).stem).strip("._-") or environment
     manifest = Manifest(
-        name=Path(out).stem.strip("._-") or environment, kind="simulator", licence="Apache-2.0", seed=seed,
+        name=name, kind="simulator", licence="Apache-2.0", seed=seed,
         source=SimulatorSource(environment=environment, options=options, episodes=episodes, frames=frames),
         actions="simulator", labels="simulator", split=split or Split(), settings=PrepareConfig(size=size or native),
     )  # fmt: skip

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from labeling.recipe import digest
-from training.dataset_format import DatasetCategory, DatasetError
+from training.dataset_format import DatasetError
 from training.dataset_writer import Layout, Take
 from training.manifest import PrepareConfig
 from training.sources import Report, longest_episode, pieces
 from training.sources.framing import Framing
+from training.sources.labels import groups_of_names
 from training.sources.reading import BLOCK
 
 VERSION = 1
@@ -33,7 +34,6 @@ class Hdf5:
     def __init__(self, path: Path, config: PrepareConfig) -> None:
         self._path, self._config = path, config
         self.name = path.stem
-        self.notes: list[str] = []
         with _opened(path) as file:
             missing = [name for name in ("ep_len", "ep_offset") if name not in file]
             if missing:
@@ -47,11 +47,11 @@ class Hdf5:
             objects = int(file["boxes"].shape[1]) if self._has_boxes else 0
             extra = {"state": int(file[self._state].shape[1])} if self._state else {}
         self._framing = Framing(height, width, config.size, config.letterbox)
-        self.layout = Layout((config.size, config.size), actions, objects, extra)
-        self.categories = [
-            DatasetCategory(number, f"object-{number + 1}", (f"object-{number + 1}",), len(self._length))
-            for number in range(objects)
-        ]
+        names = [f"object-{number + 1}" for number in range(objects)]
+        grouping, self._kept, self._category = groups_of_names(names, len(self._length), config)
+        self.categories = grouping.categories
+        self.notes = list(grouping.notes)
+        self.layout = Layout((config.size, config.size), actions, len(self._kept), extra)
         self.frames = int(self._length.sum())
         self._longest = longest_episode(config.episode_frames, len(self._length), self.frames)
         status = path.stat()
@@ -83,11 +83,11 @@ class Hdf5:
             if last and np.isnan(actions[-1]).all():
                 actions[-1] = 0
         corners = np.asarray(file["boxes"][rows]) if self._has_boxes else np.zeros((stop - start, 0, 4))
-        columns = {"actions": actions, "boxes": self._framing.boxes(corners)}
+        columns = {"actions": actions, "boxes": self._framing.boxes(corners[:, self._kept])}
         if self._state:
             columns["state"] = np.asarray(file[self._state][rows], np.float32)
-        slots = np.arange(self.layout.objects)
-        return Take(source, first, self._pictures(file[self._pixels], start, stop), columns, slots, slots)
+        pictures = self._pictures(file[self._pixels], start, stop)
+        return Take(source, first, pictures, columns, self._category, self._kept)
 
     def _pictures(self, pixels: Any, start: int, stop: int) -> Iterator[np.ndarray]:
         for low in range(start, stop, BLOCK):
@@ -122,7 +122,7 @@ def _picture_column(file: Any, path: Path, asked: str) -> str:
         found = [name for name in found if name == (asked or "pixels")]
     if len(found) != 1:
         there = ", ".join(sorted(file)) or "nothing"
-        raise DatasetError(f"{path}: choose the column of pictures with --set camera=NAME. The file has: {there}.")
+        raise DatasetError(f"{path}: choose the column of pictures with --camera NAME. The file has: {there}.")
     return found[0]
 
 

@@ -70,6 +70,20 @@ def chosen_groups(kinds: list[Kind], config: PrepareConfig) -> Grouping:
     return Grouping(categories, group_of, notes)
 
 
+def groups_of_names(names: list[str], episodes: int, config: PrepareConfig) -> tuple[Grouping, np.ndarray, np.ndarray]:
+    """Groups of objects that every episode has, where each name is a kind.
+
+    Returns:
+        The groups, which of the objects are kept (n,), and the group of each of those (n,).
+    """
+    kinds = list(dict.fromkeys(names))
+    counts = [episodes * names.count(kind) for kind in kinds]
+    grouping = chosen_groups([Kind(i, kind, counts[i], 1.0) for i, kind in enumerate(kinds)], config)
+    group_of = [grouping.group_of.get(kinds.index(name), -1) for name in names]
+    kept = np.array([index for index, group in enumerate(group_of) if group >= 0], int)[: config.max_objects]
+    return grouping, kept, np.array([group_of[index] for index in kept], np.int32)
+
+
 class Labels:
     """The targets in a label store."""
 
@@ -77,23 +91,22 @@ class Labels:
         """Look through the labels of the videos `ids` once."""
         self.store, self._most = store, config.max_objects
         names = {row.id: row.name for row in store.categories} | {UNASSIGNED: NO_KIND}
-        found: dict[int, list[tuple[int, float]]] = {}
+        found: dict[int, list[float]] = {}
+        kinds_in: list[list[int]] = []
         for id in ids:
             tracks = store[id].tracks
             weights = tracks.present.sum(axis=0) * tracks.prominence
-            for kind, weight in zip(tracks.category.tolist(), weights.tolist(), strict=True):
-                found.setdefault(kind, []).append((1, weight))
+            kinds_in.append(tracks.category.tolist())
+            for kind, weight in zip(kinds_in[-1], weights.tolist(), strict=True):
+                found.setdefault(kind, []).append(weight)
         kinds = [
-            Kind(kind, names.get(kind, f"object-{kind + 1}"), len(rows), sum(weight for _, weight in rows))
-            for kind, rows in sorted(found.items())
+            Kind(kind, names.get(kind, f"object-{kind + 1}"), len(weights), sum(weights))
+            for kind, weights in sorted(found.items())
         ]
         self.grouping = chosen_groups(kinds, config)
+        counts = [sum(kind in self.grouping.group_of for kind in video) for video in kinds_in]
+        self.slots = min(self._most, max(counts, default=0))  # objects of an episode, at most
         self.crowded: dict[str, int] = {}  # video -> objects of an episode that there was no room for
-
-    def slots(self, ids: list[str]) -> int:
-        """Objects of an episode, at most."""
-        counts = [sum(kind in self.grouping.group_of for kind in self.store[id].tracks.category.tolist()) for id in ids]
-        return min(self._most, max(counts, default=0))
 
     def stretch(
         self, tracks: Tracks, start: int, stop: int, framing: Framing, source: str

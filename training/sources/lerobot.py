@@ -17,6 +17,7 @@ import numpy as np
 
 from labeling.recipe import digest
 from labeling.store import VideoLabels, open_store
+from labeling.tracks import Tracks
 from labeling.video import VideoError
 from training.dataset_format import DatasetCategory, DatasetError
 from training.dataset_writer import Layout, Take
@@ -54,7 +55,7 @@ class LeRobot:
         if self._labels is not None:
             self.notes += self._labels.grouping.notes
             self.categories = self._labels.grouping.categories
-            objects = self._labels.slots([labels.id for labels in self._labels_of.values()])
+            objects = self._labels.slots
             extra |= {"oriented": 5, "mass": 2}
         else:
             self.notes.append("No label store is given: only plain LeWM can be trained on it.")
@@ -64,6 +65,7 @@ class LeRobot:
             files=_listing(root), labels={name: lab.attributes["recipe"] for name, lab in self._labels_of.items()},
         )  # fmt: skip
         self._tables: dict[str, Any] = {}
+        self._tracks: dict[str, Tracks] = {}
         self._readers: dict[str, FrameReader] = {}
 
     def takes(self, report: Report) -> Iterator[Take]:
@@ -130,7 +132,9 @@ class LeRobot:
         labels = self._labels_of.get(video.relative_to(self._root).as_posix())
         if labels is None:
             raise DatasetError(f"{video} is not in the label store. Label the folder {self._root / 'videos'}.")
-        return self._labels.stretch(labels.tracks, start, stop, framing, source)
+        if labels.id not in self._tracks:
+            self._tracks = {labels.id: self._labels.store[labels.id].tracks}  # one at a time
+        return self._labels.stretch(self._tracks[labels.id], start, stop, framing, source)
 
     def _file(self, template: str, key: str, row: dict[str, Any]) -> Path:
         """The file in which an episode's data or video is."""
@@ -204,9 +208,7 @@ def _camera(info: dict[str, Any], root: Path, asked: str) -> tuple[str, str]:
     if asked and asked in cameras:
         return asked, str(cameras[asked])
     if asked or len(cameras) != 1:
-        raise DatasetError(
-            f"{root}: choose a camera with --set camera=NAME. There are: {', '.join(cameras) or 'none'}."
-        )
+        raise DatasetError(f"{root}: choose a camera with --camera NAME. There are: {', '.join(cameras) or 'none'}.")
     [(name, kind)] = cameras.items()
     return name, str(kind)
 

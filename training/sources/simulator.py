@@ -13,12 +13,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from labeling.recipe import digest
-from training.dataset_format import DatasetCategory
 from training.dataset_writer import Layout, Take
 from training.envs import Environment, make
 from training.manifest import PrepareConfig, SimulatorSource
 from training.sources import Report
 from training.sources.framing import Framing
+from training.sources.labels import groups_of_names
 
 VERSION = 1  # raise it when the same seed gives other episodes
 GROUP = 64  # episodes that share a random generator
@@ -46,23 +46,18 @@ class Episodes:
         options = "".join(f" {name}={value}" for name, value in sorted(source.options.items()))
         self.name = f"{source.environment}{options} seed={seed}"
         self._framing = Framing(*self._world.size, config.size, config.letterbox)
-        self._names = list(self._world.boxes())
-        kinds = list(dict.fromkeys(map(kind_of, self._names)))
-        self.categories = [
-            DatasetCategory(number, kind, (kind,), source.episodes * sum(kind_of(name) == kind for name in self._names))
-            for number, kind in enumerate(kinds)
-        ]
-        self._category = np.array([kinds.index(kind_of(name)) for name in self._names], np.int32)
-        self.notes: list[str] = []
+        names = [kind_of(name) for name in self._world.boxes()]
+        grouping, self._kept, self._category = groups_of_names(names, source.episodes, config)
+        self.categories, self.notes = grouping.categories, grouping.notes
         self.frames = source.episodes * source.frames
         self.recipe = digest(
             kind="simulator", version=VERSION, source=source.model_dump(mode="json"), seed=seed,
-            settings=config.model_dump(mode="json", include={"size", "letterbox"}),
+            settings=config.model_dump(mode="json", exclude={"camera"}),
         )  # fmt: skip
         extra = {"oriented": 5, "mass": 2, "state": self._world.state().size}
         if hasattr(self._world, "velocities_of"):
             extra["velocity"] = 2
-        self.layout = Layout((config.size, config.size), self._world.action_size, len(self._names), extra)
+        self.layout = Layout((config.size, config.size), self._world.action_size, len(self._kept), extra)
 
     def takes(self, report: Report) -> Iterator[Take]:
         """One take an episode."""
@@ -82,15 +77,15 @@ class Episodes:
             yield _one_by_one(world, np.random.default_rng([self._seed, group, number]), frames)
 
     def _take(self, states: np.ndarray, actions: np.ndarray, corners: np.ndarray) -> Take:
-        boxes = self._framing.boxes(corners)
+        boxes = self._framing.boxes(corners[:, self._kept])
         columns = {
             "actions": actions, "boxes": boxes, "mass": boxes[..., :2], "state": states.reshape(len(states), -1),
             "oriented": np.concatenate([boxes, np.zeros_like(boxes[..., :1])], axis=-1),
         }  # fmt: skip
         if "velocity" in self.layout.extra:
             velocities: Any = self._world.velocities_of  # type: ignore[attr-defined]
-            columns["velocity"] = self._framing.vectors(velocities(states))
-        return Take(self.name, 0, self._pictures(states), columns, self._category, np.arange(len(self._names)))
+            columns["velocity"] = self._framing.vectors(velocities(states)[:, self._kept])
+        return Take(self.name, 0, self._pictures(states), columns, self._category, self._kept)
 
     def _pictures(self, states: np.ndarray) -> Iterator[np.ndarray]:
         drawn = self._world.draw(states)

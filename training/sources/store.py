@@ -57,9 +57,8 @@ class LabeledVideos:
         files = {video.source: self._actions_file(video) for video in self._videos}
         self._actions = _usual_size(files)
         self._aspect = _usual_aspect(self._videos)
-        slots = self._labels.slots(ids)
         size = (config.size, config.size)
-        self.layout = Layout(size, self._actions, slots, {"oriented": 5, "mass": 2})
+        self.layout = Layout(size, self._actions, self._labels.slots, {"oriented": 5, "mass": 2})
         self.recipe = digest(
             kind="videos", version=VERSION, settings=config.model_dump(mode="json"),
             videos=[[video.id, video.attributes["sha256"], video.attributes["recipe"]] for video in self._videos],
@@ -73,7 +72,7 @@ class LabeledVideos:
             report(reason_of, f"It was not labeled: {reason}")
         for labels in self._videos:
             try:
-                yield from self._takes_of(labels)
+                yield from self._takes_of(self._store[labels.id])  # opened anew: its tracks are not held for good
             except (DatasetError, VideoError) as error:
                 report(labels.source, str(error))
         for source, count in self._labels.crowded.items():

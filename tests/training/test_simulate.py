@@ -1,0 +1,158 @@
+"""Datasets straight from a simulator: exact, repeatable, fast."""
+
+import time
+
+import numpy as np
+import pytest
+
+from training.dataset import Windows
+from training.dataset_format import open_dataset
+from training.envs import make
+from training.envs.nball import MAX_ACTION
+from training.manifest import PrepareConfig, SimulatorSource
+from training.simulate import simulate
+from training.sources.simulator import Episodes
+
+
+@pytest.fixture(scope="module")
+def nball(tmp_path_factory):
+    return open_dataset(
+        simulate("nball", tmp_path_factory.mktemp("sim") / "d.zarr", episodes=150, seed=3, balls=3).path
+    )
+
+
+def episode_rows(dataset, episode):
+    begin = dataset.episode_offset[episode]
+    return slice(begin, begin + dataset.episode_length[episode])
+
+
+def test_a_dataset_of_balls_has_the_promised_shape(nball):
+    assert (nball.frames, nball.episodes, nball.size, nball.action_dim, nball.objects) == (4800, 150, (64, 64), 2, 4)
+    assert set(nball.episode_length.tolist()) == {32}
+    assert [(row.name, row.tracks) for row in nball.categories] == [("control ball", 150), ("ball", 450)]
+    assert (nball.category == [0, 1, 1, 1]).all()
+    assert nball.array("present")[:].all()
+    assert Windows(nball, "train").windows == len(nball.split("train")) * 29
+
+
+def test_states_actions_boxes_and_pictures_belong_together(nball):
+    world = make("nball", balls=3)
+    for episode in (0, 63, 64, 149):
+        rows = episode_rows(nball, episode)
+        states = nball.array("state")[rows].reshape(-1, 4, 4).astype(float)
+        actions = nball.array("actions")[rows]
+        moved = world.advance(states[:-1], actions[:-1].astype(float))
+        np.testing.assert_allclose(moved, states[1:], atol=2e-5)
+        boxes = nball.array("boxes")[rows]
+        np.testing.assert_allclose(boxes[..., :2] * 64, states[..., :2], atol=1e-4)
+        np.testing.assert_allclose(boxes[..., 2:], 8 / 64, atol=1e-6)
+        np.testing.assert_allclose(nball.array("velocity")[rows] * 64, states[..., 2:], atol=1e-4)
+        drawn = world.draw(states)
+        assert np.abs(drawn.astype(int) - nball.array("frames")[rows]).max() <= 8  # float32 states are drawn a hair off
+        assert (drawn == nball.array("frames")[rows]).mean() > 0.999
+
+
+def test_actions_are_gaussian_and_cut_to_the_longest(nball):
+    actions = nball.array("actions")[:].astype(float)
+    norm = np.linalg.norm(actions, axis=1)
+    assert norm.max() <= MAX_ACTION + 1e-5
+    # Of N(0, 2² I) in two dimensions exp(-9 / 8) lies outside of 3.
+    assert (norm > MAX_ACTION - 1e-5).mean() == pytest.approx(np.exp(-9 / 8), abs=0.03)
+    assert np.median(norm) == pytest.approx(2 * np.sqrt(2 * np.log(2)), abs=0.1)
+    assert np.abs(actions.mean(axis=0)).max() < 0.1
+
+
+def test_seeds_repeat_and_differ(tmp_path):
+    first, second, other = (
+        simulate("nball", tmp_path / f"{name}.zarr", episodes=5, seed=seed, balls=1)
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    )
+    assert first.fingerprint == second.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize(("name", "options"), [("nball", {"balls": 1}), ("two_room", {})])
+def test_fewer_episodes_are_the_first_of_more(tmp_path, name, options):
+    few = open_dataset(simulate(name, tmp_path / "few.zarr", episodes=66, frames=6, size=32, **options).path)
+    more = open_dataset(simulate(name, tmp_path / "more.zarr", episodes=70, frames=6, size=32, **options).path)
+    np.testing.assert_array_equal(few.array("frames")[:], more.array("frames")[: 66 * 6])
+    np.testing.assert_array_equal(few.array("actions")[:], more.array("actions")[: 66 * 6])
+
+
+def test_no_two_episodes_are_the_same(nball):
+    first = nball.array("state")[:].reshape(150, 32, -1)[:, 0]
+    assert len(np.unique(first, axis=0)) == 150
+
+
+def test_two_room_agents_cross_between_the_rooms(tmp_path):
+    data = open_dataset(simulate("two_room", tmp_path / "d.zarr", episodes=40, frames=92, size=16).path)
+    side = data.array("state")[:].reshape(40, 92, 2)[..., 0] < 112
+    crossed = side[:, 0] != side[:, -1]
+    assert crossed.mean() > 0.3
+    boxes = data.array("boxes")[:]
+    np.testing.assert_allclose(boxes[:, 0, :2] * 224, data.array("state")[:], atol=1e-3)
+
+
+class Lamp:
+    """A world that plays one episode at a time only."""
+
+    name, size, fps, action_size = "lamp", (16, 16), 10.0, 1
+
+    def reset(self, seed):
+        self.light = np.array([seed % 200], float)
+
+    def step(self, action):
+        self.light = self.light + action
+
+    def state(self):
+        return self.light.copy()
+
+    def boxes(self):
+        return {"lamp 1": np.array([2.0, 2, 10, 10])}
+
+    def policy(self, rng):
+        return rng.uniform(0, 1, 1)
+
+    def draw(self, states):
+        return np.broadcast_to(states[:, :, None, None], (len(states), 16, 16, 3)).astype(np.uint8)
+
+
+def test_a_world_that_cannot_play_many_episodes_at_once_plays_one_by_one(monkeypatch):
+    def lamp(name, **options):
+        world = Lamp()
+        world.reset(0)
+        return world
+
+    monkeypatch.setattr("training.sources.simulator.make", lamp)
+    source = Episodes(SimulatorSource(environment="lamp", episodes=3, frames=5), 1, PrepareConfig(size=16))
+    takes = list(source.takes(lambda file, reason: None))
+    assert len(takes) == 3
+    state, actions = takes[1].columns["state"], takes[1].columns["actions"]
+    np.testing.assert_allclose(np.diff(state, axis=0), actions[:-1])
+    assert next(iter(takes[1].pictures)).shape == (5, 16, 16, 3)
+    assert [row.name for row in source.categories] == ["lamp"]
+
+
+def test_only_some_kinds_of_objects_can_be_targets(tmp_path):
+    source = SimulatorSource(environment="nball", options={"balls": 3}, episodes=2, frames=5)
+    chosen = Episodes(source, 1, PrepareConfig(categories=("ball",)))
+    assert [row.name for row in chosen.categories] == ["ball"]
+    assert next(iter(chosen.takes(lambda file, reason: None))).columns["boxes"].shape == (5, 3, 4)
+
+
+def test_an_unknown_simulator_is_refused_by_name(tmp_path):
+    with pytest.raises(ValueError, match="nball, two_room"):
+        simulate("pong", tmp_path / "d.zarr")
+
+
+@pytest.mark.slow
+def test_ten_thousand_frames_a_second_are_rendered_and_written(tmp_path):
+    simulate("nball", tmp_path / "warm.zarr", episodes=64, balls=1)
+    began = time.process_time()
+    made = simulate("nball", tmp_path / "d.zarr", episodes=1000, balls=1)
+    assert made.frames / (time.process_time() - began) > 5000  # half, for a machine that is busy
+    world = make("nball", balls=1)
+    states, _ = world.play(np.random.default_rng(0), 256, 32)
+    began = time.process_time()
+    for episode in states:
+        world.draw(episode)
+    assert states.shape[0] * 32 / (time.process_time() - began) > 10_000
