@@ -16,7 +16,6 @@ from labeling.run import label_folder
 from tests.training.labeled import labeled_folder, sliding_boxes, still_frames, tracks_of
 from training.dataset import Windows
 from training.dataset_format import DatasetError, open_dataset
-from training.dataset_writer import DatasetWriter, Layout, Take
 from training.manifest import PrepareConfig, Split
 from training.prepare import prepare
 from training.sources.framing import Framing
@@ -323,40 +322,6 @@ def test_statistics_are_those_of_the_training_split_alone(labeled, tmp_path):
     boxes = np.concatenate([data.array("boxes")[o : o + 20] for o in data.episode_offset[train]]).reshape(-1, 4)
     np.testing.assert_allclose(data.statistics["boxes"].mean, boxes.mean(axis=0), rtol=1e-5)
     assert data.statistics["boxes"].std[2] == 1.0  # all are equally wide: nothing to divide by
-
-
-def test_statistics_of_depths_are_those_of_their_logarithms(tmp_path):
-    depth = np.random.default_rng(0).uniform(0.5, 3, (30, 2, 5))
-    boxes = np.full((30, 2, 4), 0.3)
-    boxes[::3, 1] = np.nan
-    with DatasetWriter(tmp_path / "d.zarr", Layout((8, 8), 0, 2, {"depth": 5})) as writer:
-        columns = {"actions": np.zeros((30, 0)), "boxes": boxes, "depth": depth}
-        writer.add(Take("a", 0, [np.zeros((30, 8, 8, 3), np.uint8)], columns, np.arange(2), np.arange(2)))
-        data = writer.finish("deep", [], Split())
-    seen = np.log(depth[np.isfinite(boxes[..., 0])])
-    np.testing.assert_allclose(data.statistics["log_depth"].mean, seen.mean(axis=0), rtol=1e-5)
-    np.testing.assert_allclose(data.statistics["log_depth"].std, seen.std(axis=0), rtol=1e-5)
-    assert next(Windows(data, batch=4).batches(0)).depth.shape == (4, 4, 2, 5)
-
-
-def test_a_refused_take_leaves_no_row_behind(tmp_path):
-    rng = np.random.default_rng(0)
-    frames = rng.integers(0, 255, (3000, 8, 8, 3), dtype=np.uint8)  # several chunks
-
-    def take(rows, shown, name):
-        blocks = (frames[low : low + 100] for low in range(0, shown, 100))
-        columns = {"actions": np.zeros((rows, 0)), "boxes": np.full((rows, 1, 4), 0.5)}
-        return Take(name, 0, blocks, columns, np.zeros(1, int), np.zeros(1, int))
-
-    with DatasetWriter(tmp_path / "d.zarr", Layout((8, 8), 0, 1)) as writer:
-        writer.add(take(1500, 1500, "good"))
-        with pytest.raises(DatasetError, match="bad has 2500 frames"):
-            writer.add(take(3000, 2500, "bad"))
-        writer.add(take(700, 700, "good too"))
-        data = writer.finish("d", [], Split())
-    expected = np.concatenate([frames[:1500], frames[:700]])
-    np.testing.assert_array_equal(data.array("frames")[:], expected)
-    assert data.episode_length.tolist() == [1500, 700]
 
 
 def test_an_incomplete_dataset_is_not_opened(labeled, tmp_path):
