@@ -138,13 +138,21 @@ def has_networks(config: LabelConfig) -> bool:
 
 def weights_of(config: LabelConfig) -> dict[str, Weights]:
     """The weights that a configuration needs, checked; by their entry in `config.weights`."""
-    needed = sorted({part.weights for part in parts_of(config) if part.weights})
+    needed = list(dict.fromkeys(part.weights for part in parts_of(config) if part.weights))
     if not needed:
         return {}
-    from labeling.weights import resolve
+    from labeling.weights import WeightsError, resolve
 
     folder = Path(config.weights.folder) if config.weights.folder else None
-    return {entry: resolve(getattr(config.weights, entry), folder) for entry in needed}
+    found, missing = {}, []
+    for entry in needed:
+        try:
+            found[entry] = resolve(getattr(config.weights, entry), folder)
+        except WeightsError as error:
+            missing.append(str(error))
+    if missing:
+        raise WeightsError("\n".join(missing))
+    return found
 
 
 def check_backends(config: LabelConfig, device: str) -> None:
