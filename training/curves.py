@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FILE = "curves.png"
+LOWEST = -0.05
 TERMS = {
     "prediction": "next latent", "regularizer": "regularizer", "encoded": "boxes, encoded",
     "predicted": "boxes, predicted",
@@ -42,7 +43,9 @@ def draw(run: Path) -> Path:
     ):
         names = list(validation[-1][key]) if validation else []
         for name in names:
-            _line(axes, validation, [row[key].get(name) for row in validation], name)
+            values = [row[key].get(name) for row in validation]
+            # A probe may be worse than the mean by any factor: that is shown as a little below 0.
+            _line(axes, validation, [None if value is None else max(value, LOWEST) for value in values], name)
         axes.set_title(title)
         axes.set_ylim(-0.1, 1.05)
         axes.set_xlabel("step")

@@ -21,23 +21,18 @@ if TYPE_CHECKING:
 @contextmanager
 def accelerated(precision: Precision, device: Device) -> Iterator[Accelerator]:
     """An accelerator on the chosen device; TrainError if there is no such device."""
-    from accelerate import Accelerator, DistributedDataParallelKwargs
+    from accelerate import Accelerator
     from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
 
     kind = _kind(device)
     half = precision == "bf16" or (precision == "auto" and kind == "cuda")
     # Accelerate remembers its first precision and device for the whole process: a second run may want others.
     AcceleratorState._reset_state(reset_partial_state=True)
-    accelerator = Accelerator(
-        cpu=kind == "cpu", mixed_precision="bf16" if half else "no",
-        # Statistics are of the global batch and thus equal already.
-        kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
-    )  # fmt: skip
+    accelerator = Accelerator(cpu=kind == "cpu", mixed_precision="bf16" if half else "no")
     several = accelerator.num_processes > 1
     try:
         yield accelerator
     finally:
-        accelerator.free_memory()
         if several and torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
         AcceleratorState._reset_state(reset_partial_state=True)

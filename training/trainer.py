@@ -31,6 +31,7 @@ from training.validation import Validation
 from training.world_model import DataFacts, build
 
 NAMES = (*Terms._fields, "gradient")
+DRAW_EVERY = 30.0  # seconds, while it goes on
 
 
 class Listener:
@@ -121,6 +122,7 @@ class Trainer:
         self.best_loss: float | None = None
         self.sums, self.summed = torch.zeros(len(NAMES), device=self.device), 0
         self.row: dict[str, Any] = {}
+        self.drawn = time.monotonic()
         if resume and (newest := checkpoint.last(run)):
             self._go_on_from(newest)
         self.wrapped = accelerator.prepare_model(self.objective)
@@ -225,7 +227,9 @@ class Trainer:
                 f"The validation loss is no longer a number at step {self.step}. {checkpoint.kept(self.run)}"
             )
         metrics.write(self.row)
-        curves.draw(self.run)
+        if time.monotonic() - self.drawn > DRAW_EVERY:
+            curves.draw(self.run)
+            self.drawn = time.monotonic()
         self.listener.validated(self.row)
         better = self.best_loss is None or loss < self.best_loss
         if better:
