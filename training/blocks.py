@@ -9,15 +9,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+import zarr
 
 from training.dataset_format import Dataset, DatasetError
 
 PIECE = 8  # chunks of frames read in one go, at most: enough for zarr to work on several at a time
 MIXED = 16  # blocks whose windows are mixed, at least, where the limit allows
 LONGEST = 64  # chunks in a block, at most
+LABELS = 0.25  # share of the memory that actions and boxes of all frames may take, so that only frames are streamed
 LENT = 4  # batches whose memory is used again
 
 
@@ -54,10 +57,12 @@ class Reader:
     """Reads blocks of one dataset, for windows that begin at `starts` and take `span` rows."""
 
     def __init__(self, dataset: Dataset, starts: np.ndarray, span: int) -> None:
-        self._arrays = {name: dataset.array(name) for name in dataset.columns}
+        self._arrays: dict[str, zarr.Array[Any] | np.ndarray] = {name: dataset.array(name) for name in dataset.columns}
         self._starts, self._span = starts, span
-        self._row_bytes = sum(int(np.prod(array.shape[1:])) * array.dtype.itemsize for array in self._arrays.values())
-        self._chunk = int(self._arrays["frames"].chunks[0])
+        sizes = {name: int(np.prod(array.shape[1:])) * array.dtype.itemsize for name, array in self._arrays.items()}
+        self._row_bytes = sum(sizes.values())
+        self._label_bytes = (self._row_bytes - sizes["frames"]) * dataset.frames
+        self._chunk = int(dataset.array("frames").chunks[0])
 
     def plan(self, memory_limit: int) -> Plan:
         """One block if that fits into `memory_limit` bytes, else blocks of which two rounds and a piece fit."""
@@ -66,6 +71,10 @@ class Reader:
         piece = int(np.clip(memory_limit // 16 // chunk_bytes, 1, PIECE))
         if whole[0].rows * self._row_bytes <= memory_limit:
             return Plan(whole, whole[0].rows, piece)
+        if self._label_bytes <= memory_limit * LABELS:
+            # Their chunks hold many more rows than those of frames: each would be read again and again.
+            self._arrays |= {name: np.asarray(array[:]) for name, array in self._arrays.items() if name != "frames"}
+            memory_limit -= self._label_bytes
         room = (memory_limit - 2 * piece * chunk_bytes) // 2 // self._row_bytes
         chunks = int(np.clip((room // MIXED - self._span) // self._chunk, 1, LONGEST))
         blocks = self._blocks(chunks * self._chunk)
@@ -92,7 +101,9 @@ class Reader:
             needed = np.cumsum(np.bincount(starts, minlength=len(ends)) - ends)[:-1] > 0
             place = np.cumsum(needed) - 1 + offset
             for name, array in self._arrays.items():
-                step = piece * int(array.chunks[0]) if name == "frames" else int(array.chunks[0])
+                step = block.high
+                if isinstance(array, zarr.Array):
+                    step = int(array.chunks[0]) * (piece if name == "frames" else 1)
                 target = columns[name].numpy()
                 for low in range(block.low // step * step, block.high, step):
                     begin, end = max(low, block.low), min(low + step, block.high)

@@ -28,12 +28,16 @@ class Split(BaseModel, frozen=True, extra="forbid"):
     seed: int = Field(0, ge=0, description="Decides which.")
 
     def choose(self, episodes: int) -> np.ndarray:
-        """Which of so many episodes are held out, (episodes,) bool: at least one, unless there is only one."""
+        """Which of so many episodes are held out, (episodes,) bool: at least one, unless there is only one.
+
+        They are spread evenly, one by chance out of each stretch, so that no video is held out as a whole by bad luck.
+        """
         held_out = np.zeros(episodes, bool)
         count = round(self.validation * episodes)
         if self.validation > 0 and episodes > 1:
             count = min(max(1, count), episodes - 1)
-            held_out[np.random.default_rng(self.seed).permutation(episodes)[:count]] = True
+            edges = np.arange(count + 1) * episodes // count
+            held_out[np.random.default_rng(self.seed).integers(edges[:-1], edges[1:])] = True
         return held_out
 
 

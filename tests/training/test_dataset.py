@@ -149,6 +149,16 @@ def test_going_on_reads_only_what_is_left(dataset, monkeypatch):
     assert 0 < sum(read) < everything / 2
 
 
+def test_labels_that_take_too_much_memory_are_streamed_like_the_frames(dataset, monkeypatch):
+    monkeypatch.setattr("training.blocks.LABELS", 0.0)
+    count = Windows(dataset, "train").windows
+    batch = next(Windows(dataset, "train", batch=count, memory_limit=STREAMED).batches(0))
+    assert len(set(batch.rows.tolist())) == count
+    rows = rows_of(batch.frames)
+    assert torch.equal(batch.state[..., 0], rows.float())
+    assert torch.equal(batch.actions[..., 0], rows.float())
+
+
 def test_windows_of_a_streamed_batch_come_from_all_over(dataset):
     batch = next(Windows(dataset, "train", batch=64, memory_limit=STREAMED).batches(0))
     assert len(set((batch.rows // 1024).tolist())) > 1

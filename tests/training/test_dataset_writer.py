@@ -1,6 +1,7 @@
 """The writer of datasets: takes go in whole or not at all."""
 
 import numpy as np
+import psutil
 import pytest
 
 from training.dataset import Windows
@@ -48,6 +49,27 @@ def test_a_refused_take_leaves_no_row_behind(tmp_path):
     expected = np.concatenate([frames[:1500], frames[:700]])
     np.testing.assert_array_equal(data.array("frames")[:], expected)
     assert data.episode_length.tolist() == [1500, 700]
+
+
+@pytest.mark.slow
+def test_a_long_take_needs_no_more_memory_than_a_short_one(tmp_path):
+    rows = 20_000  # 245 MB
+    boxes = np.full((rows, 1, 4), 0.5)
+    columns = {"actions": np.zeros((rows, 0)), "boxes": boxes}
+    pictures = (np.full((100, 64, 64, 3), number % 256, np.uint8) for number in range(rows // 100))
+    process, most = psutil.Process(), 0
+
+    def watched():
+        nonlocal most
+        for block in pictures:
+            most = max(most, process.memory_info().rss)
+            yield block
+
+    with DatasetWriter(tmp_path / "d.zarr", Layout((64, 64), 0, 1)) as writer:
+        before = process.memory_info().rss
+        writer.add(Take("long", 0, watched(), columns, np.zeros(1, int), np.zeros(1, int)))
+        assert writer.finish("long", [], Split()).frames == rows
+    assert most - before < 60_000_000
 
 
 INSIDE = np.full((6, 2, 4), [0.5, 0.5, 0.2, 0.2])

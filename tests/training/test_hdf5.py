@@ -116,6 +116,15 @@ def test_a_file_that_is_no_hdf5_is_refused(tmp_path):
         prepare(tmp_path / "a.h5", tmp_path / "d.zarr")
 
 
+def test_files_that_were_compressed_with_lz4_or_blosc_are_read(tmp_path):
+    plugin = pytest.importorskip("hdf5plugin")
+    columns = write(tmp_path / "a.h5", pixels=None)
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file.create_dataset("pixels", data=columns["pixels"], chunks=(10, 16, 16, 3), **plugin.Blosc())
+    data = open_dataset(prepare(tmp_path / "a.h5", tmp_path / "d.zarr", config=PrepareConfig(size=16)).path)
+    np.testing.assert_array_equal(data.array("frames")[:], columns["pixels"])
+
+
 def test_a_camera_can_be_chosen(tmp_path):
     front = np.full((sum(LENGTHS), 8, 8, 3), 7, np.uint8)
     write(tmp_path / "a.h5", front=front)
