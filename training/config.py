@@ -178,7 +178,7 @@ def _plainly(problem: dict[str, Any]) -> str:
     """What is wrong with one setting, in words."""
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return f"there is no setting {name}; `spectrabox train --help` says how to print all of them"
+        return f"there is no setting {name}; `spectrabox train-settings` prints all of them"
     if problem["type"] == "literal_error":
         return f"there is no {name} {problem['input']!r}; choose from {problem['ctx']['expected']}"
     message = problem["msg"].removeprefix("Value error, ")

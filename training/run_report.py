@@ -1,0 +1,53 @@
+"""What came out of a run, on one page?
+
+Reads the last checkpoint and the metrics of a run and writes `report.md`: the verdict, the last values on the
+validation split, what it was trained on, and the curves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from training import checkpoint, curves, metrics
+
+FILE = "report.md"
+WORDS = {
+    "total": "loss", "prediction": "error of the next latent", "regularizer": "regularizer",
+    "encoded": "error of boxes from encoded latents", "predicted": "error of boxes from predicted latents",
+    "sigreg": "SIGReg statistic (about 1 for a Gaussian)", "rank": "rank of the latents",
+}  # fmt: skip
+
+
+def last_values(row: dict[str, Any]) -> list[tuple[str, float | None]]:
+    """The numbers of a look at the validation split, each with its name in words."""
+    values: list[tuple[str, float | None]] = [(words, row[key]) for key, words in WORDS.items()]
+    values += [(f"R² of the position, {name}", value) for name, value in row["probe"].items()]
+    return values + [(f"Spearman of distances, {name}", value) for name, value in row["spearman"].items()]
+
+
+def markdown(run: Path) -> str:
+    """The page as text."""
+    facts = checkpoint.read(checkpoint.find(run, "last"))
+    row = facts.validation or next((row for row in reversed(metrics.read(run)) if row["split"] == "validation"), {})
+    lines = [
+        f"# {run.name}", "", row.get("verdict", "not validated yet"), "",
+        f"{facts.step} of {facts.steps} steps in {facts.seconds / 60:.1f} minutes; best at step {facts.best_step}.", "",
+    ]  # fmt: skip
+    if row:
+        lines += [f"| at step {row['step']}, on the validation split | |", "|---|---|"]
+        lines += [f"| {name} | {'' if value is None else f'{value:.4g}'} |" for name, value in last_values(row)]
+        lines.append("")
+    kinds = ", ".join(facts.data.categories.values()) or "none"
+    lines += [
+        f"Dataset: {facts.data.name} (fingerprint {facts.data.fingerprint[:12]}), kinds of objects: {kinds}. "
+        f"Preset: {facts.config.preset}, seed {facts.config.seed}. Spectrabox {facts.version}.",
+        "", f"![curves]({curves.FILE})", "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def write_report(run: Path) -> Path:
+    """Write the page beside the curves; its path."""
+    (run / FILE).write_text(markdown(run), encoding="utf-8")
+    return run / FILE
