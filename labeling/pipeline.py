@@ -148,7 +148,7 @@ def track_video(
     update_attributes(group, {
         "source": source.relative, "sha256": sha256, "fingerprint": before, "fps": video.fps, "frames": len(times),
         "height": video.height, "width": video.width, "scale": video.scale,
-        "mask_size": [video.working_height, video.working_width],
+        "mask_size": [video.working_height, video.working_width], "cuts": passed.cuts,
         "recipe": track_recipe(config, sha256), "complete": True,
     })  # fmt: skip
     return Tracked(len(times), time.monotonic() - began)
@@ -201,7 +201,7 @@ def label_video(store: Store, source: Source, config: LabelConfig, words: Vocabu
     by_track = dict(zip(seen.tracks.tolist(), category.tolist(), strict=True))
     height, width = facts["mask_size"]
     write_labels(group, seen, verdicts, by_track, (height, width), float(facts["scale"]), config.store_masks)
-    copied = {name: facts[name] for name in ("source", "sha256", "fps", "frames", "height", "width")}
+    copied = {name: facts[name] for name in ("source", "sha256", "fps", "frames", "height", "width", "cuts")}
     dropped = [
         {"instance": v.instance, "reason": v.reason, "detail": v.detail, "frames": v.frames}
         for v in verdicts
@@ -257,6 +257,7 @@ class _Progress:
         self._report, self._handed, self._reported = report, 0, 0.0
         self.expected = 0
         self.times: list[float] = []
+        self.cuts: list[int] = []  # frames with which a new scene begins, but for the first
 
     def handed_out(self) -> None:
         """The video handed out one more frame, for the first time or again."""
@@ -267,8 +268,10 @@ class _Progress:
             self._reported = time.monotonic()
 
     def timed(self, proposed: Iterator[FrameProposals]) -> Iterator[FrameProposals]:
-        """Pass frames on and note their times."""
+        """Pass frames on and note their times and the cuts."""
         for item in proposed:
+            if item.cut and self.times:
+                self.cuts.append(len(self.times))
             self.times.append(item.frame.time)
             yield item
 

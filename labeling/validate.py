@@ -26,7 +26,7 @@ ROOT = {"profile": str, "recipe": str, "videos": str, "categories": list, "failu
 CATEGORY = {"id": int, "name": str, "colour": str, "size": int, "kept": bool}
 VIDEO = {
     "source": str, "sha256": str, "fps": (int, float), "frames": int, "height": int, "width": int, "recipe": str,
-    "dropped": list,
+    "dropped": list, "cuts": list,
 }  # fmt: skip
 VOCABULARY = {"prototypes": ("K", "D"), "radius": ("K",), "size": ("K",), "mean": ("D",), "axes": ("C", "D")}
 

@@ -94,7 +94,7 @@ def write_labels(root: zarr.Group, source: str, category: Sequence[int], masks: 
     reason = {"instance": 7, "reason": "static", "detail": "stays within 0.4 pixels", "frames": FRAMES}
     group.attrs.update({
         "source": source, "sha256": "0" * 64, "fps": float(RATE), "frames": FRAMES, "height": HEIGHT, "width": WIDTH,
-        "recipe": "labels", "dropped": [reason], "complete": True,
+        "recipe": "labels", "dropped": [reason], "cuts": [], "complete": True,
     })  # fmt: skip
     stage = root.create_group(f"stages/{video_id(source)}")
     for name, (kind, _) in ARRAYS.items():

@@ -21,6 +21,7 @@ from labeling.run import RunError, label_folder
 from labeling.store import StoreError
 from labeling.validate import validate
 from labeling.video import VideoError
+from tests.labeling.odd_videos import video
 
 
 def contents(store: Path) -> dict[str, bytes]:
@@ -120,6 +121,14 @@ def test_new_video_joins_known_categories(videos: Path, tmp_path: Path) -> None:
     assert before is not None
     assert np.array_equal(store.vocabulary.prototypes, before.prototypes)
     assert set(store["one"].tracks.category) == set(store["three"].tracks.category) == {0, 1}
+
+
+def test_cuts_are_noted(tmp_path: Path) -> None:
+    scenes = np.random.default_rng(0).integers(0, 255, (2, 12, 16, 3), np.uint8)
+    frames = np.concatenate([np.repeat(np.kron(scene, np.ones((8, 8, 1), np.uint8))[None], 20, 0) for scene in scenes])
+    video(tmp_path / "clip.mp4", frames)
+    label_folder(tmp_path / "clip.mp4", tmp_path / "labels.zarr")
+    assert open_store(tmp_path / "labels.zarr")["clip"].attributes["cuts"] == [20]
 
 
 def test_labels_of_a_video_that_is_gone_stay_until_they_are_pruned(videos: Path, tmp_path: Path) -> None:
