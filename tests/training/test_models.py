@@ -74,8 +74,18 @@ def test_the_short_cut_for_the_class_token_gives_what_the_whole_block_gives(mode
 def test_frames_in_pieces_give_the_same_as_all_at_once(model: LeWM, monkeypatch: pytest.MonkeyPatch) -> None:
     some = frames(10)
     together = model.encoder(some)
-    monkeypatch.setattr(encoder_module, "PIECE", 3 * 17 * 32)
-    torch.testing.assert_close(model.encoder(some), together)
+    for piece in (3 * 17 * 32, 1):
+        monkeypatch.setattr(encoder_module, "PIECE", piece)
+        torch.testing.assert_close(model.encoder(some), together)
+
+
+def test_half_precision_gives_nearly_the_same(model: LeWM) -> None:
+    some, actions = frames(4, 4), torch.randn(4, 4, 2)
+    exact = model(some, actions)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = model(some, actions)
+    for ours, theirs in zip(rough, exact, strict=True):
+        assert (ours.float() - theirs).norm() < 0.05 * theirs.norm()
 
 
 def test_frames_of_another_size_or_type_are_refused(model: LeWM) -> None:

@@ -6,6 +6,8 @@ stay bytes until they are patches on the device.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -101,10 +103,9 @@ class Encoder(nn.Module):
                 f"The encoder takes frames of {self.size} x {self.size} x 3 bytes; these are "
                 f"{' x '.join(map(str, frames.shape[1:]))} of {str(frames.dtype).removeprefix('torch.')}."
             )
-        pieces = 1
-        if frames.device.type == "cpu":
-            pieces = -(-len(frames) * self._activations // PIECE)
-        return torch.cat([self._class_token(piece) for piece in torch.tensor_split(frames, max(1, pieces))])
+        pieces = math.ceil(len(frames) * self._activations / PIECE) if frames.device.type == "cpu" else 1
+        pieces = max(1, min(pieces, len(frames)))
+        return torch.cat([self._class_token(piece) for piece in torch.tensor_split(frames, pieces)])
 
     def _class_token(self, frames: Tensor) -> Tensor:
         tokens = self.patch(self._patches(frames)) + self.positions[1:]
@@ -120,6 +121,6 @@ class Encoder(nn.Module):
     def _patches(self, frames: Tensor) -> Tensor:
         """Normalised pixels of each patch, rows first, (N, patches, P·P·3); moved as bytes, which is cheap."""
         side, patch = self.size // self.patch_size, self.patch_size
-        moved = frames.view(len(frames), side, patch, side, patch * 3).transpose(2, 3)
+        moved = frames.reshape(len(frames), side, patch, side, patch * 3).transpose(2, 3)
         pixels = moved.reshape(len(frames), side**2, -1).to(self.scale.dtype)
         return torch.addcmul(self.shift, pixels, self.scale)
