@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from flows import weights_cli
+from flows import train_cli, weights_cli
 
 app = typer.Typer(
     help="Drop a folder of videos in, get tracked boxes out.",
@@ -19,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.add_typer(train_cli.app)
 app.add_typer(weights_cli.app, name="weights")
 
 
