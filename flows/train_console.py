@@ -99,7 +99,7 @@ def train(
             except KeyboardInterrupt:
                 errors.print("\nStopped. Run the same command with --resume to go on from the last checkpoint.")
                 sys.exit(130)
-        if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
+        if _speaks():
             print_trained(trained)
 
 
@@ -146,7 +146,7 @@ def step_bar() -> Iterator[Any]:
         TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(),
         TextColumn("{task.fields[terms]}"), TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=errors, transient=True) as bar:
+    with Progress(*columns, console=errors, transient=True, disable=not _speaks()) as bar:
         job = bar.add_task("reading", total=None, terms="")
 
         class Steps(Listener):
@@ -174,6 +174,11 @@ def _frames_bar(what: str) -> Iterator[FrameProgress]:
     with Progress(*columns, console=errors, transient=True) as bar:
         job = bar.add_task(what, total=None)
         yield lambda done, expected: bar.update(job, completed=done, total=expected or None)
+
+
+def _speaks() -> bool:
+    """Of several training processes, one speaks."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _on_top(settings: Any, given: Mapping[str, Any]) -> Any:

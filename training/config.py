@@ -81,7 +81,7 @@ class TrainConfig(BaseModel, frozen=True, extra="forbid"):
 
 
 _NBALL_CPU = {
-    "batch": 24, "steps": 8500, "optimiser": {"lr": 1e-3},
+    "batch": 24, "steps": 8500, "optimiser": {"lr": 1e-3}, "monitor_windows": 256,
     "objective": OBJECTIVES["nball-cpu"].model_dump(), "model": MODELS["nball-cpu"].model_dump(),
 }  # fmt: skip
 _NBALL = {
