@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import cv2
@@ -193,6 +194,30 @@ def test_what_does_not_fit_is_said_before_training(
     with pytest.raises(TrainError, match=words):
         train(dataset, tmp_path, tiny_config(**change))
     assert checkpoint.last(tmp_path) is None
+
+
+def test_tensorboard_gets_the_same_numbers_if_asked(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: dict[tuple[str, int], float] = {}
+
+    class Board(ModuleType):
+        class SummaryWriter:
+            def __init__(self, folder: str, purge_step: int) -> None:
+                assert (folder, purge_step) == (str(tmp_path / "tensorboard"), 1)
+
+            def add_scalar(self, name: str, value: float, step: int) -> None:
+                heard[name, step] = value
+
+            def close(self) -> None:
+                heard["closed", 0] = 1
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", Board("torch.utils.tensorboard"))
+    train(dataset, tmp_path, tiny_config(steps=5, tracker="tensorboard"))
+    trained, validated = metrics.read(tmp_path)
+    assert heard["train/total", 5] == trained["total"]
+    assert heard["validation/spearman/red", 5] == validated["spearman"]["red"]
+    assert heard["closed", 0]
 
 
 def test_a_missing_device_is_named(dataset: Dataset, tmp_path: Path) -> None:
