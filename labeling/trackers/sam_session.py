@@ -41,7 +41,9 @@ class SamSegmenter:
         self.image_size = int(model.config.image_size)
         self.conditioning = conditioning
         self._session_type = session_type
-        self._mean, self._std = torch.tensor(mean)[:, None, None], torch.tensor(std)[:, None, None]
+        self._resizer = model.device if model.device.type == "cuda" else torch.device("cpu")  # MPS does not antialias
+        self._mean, self._std = (torch.tensor(each, device=self._resizer)[:, None, None] for each in (mean, std))
+        self._position: torch.Tensor | None = None
 
     def session(self) -> SamSession:
         """A new memory without objects."""
@@ -58,11 +60,13 @@ class SamSegmenter:
         """Run the image encoder on a normalised picture (3, S, S)."""
         batch = pixels[None].to(self.model.device, self.model.dtype)
         found = self.model.get_image_features(batch, return_dict=True)
-        return SamEncoding(list(found.fpn_hidden_states), found.fpn_position_encoding[-1])
+        if self._position is None:  # the same for all pictures, as all have one size
+            self._position = found.fpn_position_encoding[-1]
+        return SamEncoding(list(found.fpn_hidden_states), self._position)
 
     def pixels(self, image: np.ndarray) -> torch.Tensor:
         """Stretch a picture to the model's square and normalise it, (3, S, S)."""
-        picture = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float()[None]
+        picture = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).to(self._resizer).float()[None]
         size = (self.image_size, self.image_size)
         if picture.shape[-2:] != size:
             picture = functional.interpolate(picture, size=size, mode="bilinear", antialias=True)
