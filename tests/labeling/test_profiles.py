@@ -162,11 +162,18 @@ def test_every_backend_has_its_settings_and_weights() -> None:
 
 
 def test_the_embedded_profile_never_loads_torch(clips: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from labeling.pipeline import *; from labeling.folder import find_videos;"
-        "from labeling.config import LabelConfig; videos, out = map(Path, sys.argv[1:]); config = LabelConfig();"
-        "store = open_run(out, videos, config); source = find_videos(videos).sources[0];"
-        "track_video(store, source, config); label_video(store, source, config, fit_vocabulary(store, [source], config));"
-        "assert not {'torch', 'transformers', 'huggingface_hub'} & set(sys.modules)"
-    )
+    code = """if True:
+        import sys
+        from pathlib import Path
+        from labeling.config import LabelConfig
+        from labeling.folder import find_videos
+        from labeling.pipeline import fit_vocabulary, label_video, open_run, track_video
+
+        videos, out = map(Path, sys.argv[1:])
+        config, source = LabelConfig(), find_videos(videos).sources[0]
+        store = open_run(out, videos, config)
+        track_video(store, source, config)
+        label_video(store, source, config, fit_vocabulary(store, [source], config))
+        assert not {"torch", "transformers", "huggingface_hub"} & set(sys.modules)
+    """
     subprocess.run([sys.executable, "-c", code, clips, tmp_path / "labels.zarr"], check=True)

@@ -16,7 +16,7 @@ from tests.training.tiny_run import numbers, tiny_config, tiny_dataset
 from training.config import TrainConfig
 from training.trainer import train
 
-TARGETS: dict[str, dict[str, Any]] = {"spectrum": {}, "slots": {"matching": "frame"}}
+TARGETS: dict[str, dict[str, Any]] = {"spectrum": {}, "slots": {"matching": "frame"}, "half": {}}
 TERMS = ("total", "prediction", "regularizer", "encoded", "predicted")
 TOGETHER = """
 import os, sys
@@ -34,7 +34,10 @@ def settings(name: str) -> TrainConfig:
     """No dropout, and weights so large that BatchNorm does not enlarge rounding errors at the start."""
     model = tiny_config().model.model_dump()
     model["predictor"]["dropout"], model["encoder"]["init"] = 0.0, 0.3
-    return tiny_config(steps=12, validate_every=12, target=TARGETS[name], model=model, optimiser={"lr": 1e-3})
+    precision = "bf16" if name == "half" else "fp32"
+    return tiny_config(
+        steps=12, validate_every=12, target=TARGETS[name], model=model, optimiser={"lr": 1e-3}, precision=precision
+    )
 
 
 @pytest.mark.slow
@@ -65,7 +68,8 @@ def test_two_processes_train_like_one_on_the_same_batch(tmp_path: Path) -> None:
             for key in (*TERMS, "gradient") if trained else TERMS:
                 # Biases in front of a BatchNorm have no gradient but rounding errors, which AdamW makes steps of. That
                 # is without effect, but the running means, which validation uses, follow late.
-                assert one[key] == pytest.approx(other[key], rel=1e-5 if trained else 5e-3), (name, one["step"], key)
+                near = 2e-2 if name == "half" else 1e-5 if trained else 5e-3
+                assert one[key] == pytest.approx(other[key], rel=near), (name, one["step"], key)
 
 
 def _free_port() -> int:

@@ -28,11 +28,14 @@ class GlobalBatchNorm(nn.BatchNorm1d):
         """Normalise rows (M, D)."""
         if not self.training or process_count() == 1:
             return super().forward(rows)
-        mean = global_mean(rows.mean(0))
-        centred = rows - mean
-        variance = global_mean(centred.square().mean(0))
-        self._remember(mean.detach(), variance.detach(), len(rows) * process_count())
-        return centred * (torch.rsqrt(variance + self.eps) * self.weight) + self.bias
+        with torch.autocast(rows.device.type, enabled=False):  # statistics need all their bits, as torch's own have
+            values = rows.float()
+            mean = global_mean(values.mean(0))
+            centred = values - mean
+            variance = global_mean(centred.square().mean(0))
+            self._remember(mean.detach(), variance.detach(), len(rows) * process_count())
+            normalised = centred * (torch.rsqrt(variance + self.eps) * self.weight) + self.bias
+        return normalised.to(rows.dtype)
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor, count: int) -> None:
