@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labeling.profiles import check_backends
+
 if TYPE_CHECKING:
     from labeling.config import LabelConfig
     from labeling.profiles import Device
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_LOGGING_LEVEL": "WARNING",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",  # the command says itself what went wrong
     "PREFECT_SERVER_UI_ENABLED": "false",
 }
 # The server ends when its standard input does: in the end, and also when the process that started it is killed.
@@ -39,6 +41,7 @@ def run_flow(
     refit: bool = False, prune: bool = False,
 ) -> Summary:  # fmt: skip
     """Run the flow `label-videos` in this process and show its progress."""
+    check_backends(config, device)
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     with server() as url:

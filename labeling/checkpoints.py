@@ -97,6 +97,11 @@ def on_the_hub(name: str) -> Checkpoint:
     return Checkpoint(name, "a model of the hub", f"see {HUB}{name}")
 
 
+def licence_of(name: str) -> str:
+    """The licence of weights by name, as far as it is known."""
+    return KNOWN[name].licence if name in KNOWN else "not known here"
+
+
 def weight_files(names: Iterable[str], where: str) -> list[str]:
     """The files, of those at hand, that make up a checkpoint, sorted; complains if they do not."""
     at_hand = set(names)

@@ -92,7 +92,7 @@ def load_config(file: Path | None = None, settings: list[str] | None = None, **v
             raise ConfigError(f"{file} cannot be read: {error.strerror}.") from error
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise ConfigError(f"{file} is not valid YAML: {error}") from error
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
             raise ConfigError(f"{file} must hold settings like `keep_static: true`, one a line.")
     for setting in settings or []:
         key, equals, value = setting.partition("=")
@@ -135,6 +135,6 @@ def as_yaml(model: type[BaseModel] = LabelConfig, indent: int = 0) -> str:
 def _put(data: dict[str, Any], keys: list[str], value: Any, setting: str) -> None:
     for key in keys[:-1]:
         data = data.setdefault(key, {})
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
             raise ConfigError(f"--set {setting}: {key} is a value, not a group of settings.")
     data[keys[-1]] = value

@@ -25,6 +25,10 @@ from labeling.video import VideoError
 
 PATIENCE = 300.0  # seconds without any sign of progress after which a video is given up
 TIDY = {"MALLOC_MMAP_THRESHOLD_": "1000000"}  # pictures go back to the system, or a long video fragments the memory
+PATIENT = {
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "GOMP_SPINCOUNT": "0",
+}  # spinning threads starve one another
 SINGLE_THREADED = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -33,7 +37,7 @@ class Worker:
 
     def __init__(self, patience: float = PATIENCE, alone: bool = False) -> None:
         """Give up after `patience` seconds without progress; one that works `alone` may use all cores."""
-        self._patience, self._limits = patience, {} if alone else SINGLE_THREADED
+        self._patience, self._limits = patience, PATIENT if alone else SINGLE_THREADED
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._errors: IO[bytes] | None = None

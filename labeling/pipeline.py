@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from labeling import filters, vocabulary
+from labeling.checkpoints import licence_of
 from labeling.config import LabelConfig
 from labeling.folder import Source
 from labeling.labels import mean_embedding, track_categories, write_labels
@@ -72,6 +73,11 @@ def open_run(out: Path, videos: Path, config: LabelConfig) -> Store:
     facts = {
         "schema": SCHEMA, "profile": config.profile, "recipe": settings_recipe(config), "videos": str(videos),
         "created_by": f"spectrabox {version('spectrabox')}",
+        "backends": dict(zip(("proposals", "embeddings", "tracker"), names_of(config), strict=True)),
+        "weights": [
+            {"name": found.name, "sha256": found.sha256, "licence": licence_of(found.name)}
+            for found in weights_of(config).values()
+        ],
     }  # fmt: skip
     update_attributes(store.root, facts)
     for name in ("videos", "stages"):
@@ -86,12 +92,12 @@ def settings_recipe(config: LabelConfig) -> str:
     return digest(tracks=TRACKS_VERSION, labels=LABELS_VERSION, settings=settings)
 
 
-def track_recipe(config: LabelConfig, sha256: str) -> str:
-    """What decides the class-agnostic tracks of a video."""
+def track_recipe(config: LabelConfig, sha256: str, hashes: dict[str, str]) -> str:
+    """What decides the class-agnostic tracks of a video, made with weights of these `hashes`."""
     settings = _settings(config, "keep_static", "longest_side", "scan", *[part.settings for part in parts_of(config)])
     return digest(
         stage="tracks", version=TRACKS_VERSION, backends=names_of(config), settings=settings,
-        weights=_weight_hashes(config), video=sha256,
+        weights=hashes, video=sha256,
     )  # fmt: skip
 
 
@@ -105,22 +111,38 @@ def _settings(config: LabelConfig, *names: str) -> dict[str, Any]:
     return config.model_dump(mode="json", include=set(names))
 
 
-def _weight_hashes(config: LabelConfig) -> dict[str, str]:
-    return {entry: found.sha256 for entry, found in weights_of(config).items()}
+def tracks_are_current(
+    store: Store, source: Source, config: LabelConfig, hashes: dict[str, str], of_file: bool = True
+) -> bool:
+    """Whether the video's tracks in the store are those that this run would make with weights of these `hashes`.
 
-
-def tracks_are_current(store: Store, source: Source, config: LabelConfig) -> bool:
-    """Whether the video's tracks in the store are those that this run would make."""
+    With `of_file` false, the file is taken to be what it was.
+    """
     group = complete_group(store.root, f"stages/{source.id}")
     if group is None:
         return False
-    now, sha256 = fingerprint(source.path), str(group.attrs["sha256"])
-    if group.attrs["fingerprint"] != now:
+    sha256 = str(group.attrs["sha256"])
+    if of_file and group.attrs["fingerprint"] != (now := fingerprint(source.path)):
         sha256 = Video(source.path).sha256()
-    if group.attrs["recipe"] != track_recipe(config, sha256):
+        if group.attrs["sha256"] == sha256:
+            update_attributes(group, {"fingerprint": now})
+    return bool(group.attrs["recipe"] == track_recipe(config, sha256, hashes))
+
+
+def has_labels_of(store: Store, source: Source) -> bool:
+    """Whether the store's labels of a video are of the file that is there now, whatever settings made them."""
+    group = complete_group(store.root, f"videos/{source.id}")
+    try:
+        return group is not None and group.attrs.get("sha256") == Video(source.path).sha256()
+    except (VideoError, OSError):
         return False
-    update_attributes(group, {"fingerprint": now})
-    return True
+
+
+def tracked_sources(store: Store, folder: Path) -> list[Source]:
+    """All videos that the store has tracks of, by their id."""
+    stages = group_at(store.root, "stages")
+    found = [(name, str(group.attrs["source"])) for name, group in stages.groups() if group.attrs.get("complete")]
+    return sorted(Source(name, relative, folder / relative) for name, relative in found)
 
 
 def track_video(
@@ -149,7 +171,7 @@ def track_video(
         "source": source.relative, "sha256": sha256, "fingerprint": before, "fps": video.fps, "frames": len(times),
         "height": video.height, "width": video.width, "scale": video.scale,
         "mask_size": [video.working_height, video.working_width], "cuts": passed.cuts,
-        "recipe": track_recipe(config, sha256), "complete": True,
+        "recipe": track_recipe(config, sha256, backends.hashes), "complete": True,
     })  # fmt: skip
     return Tracked(len(times), time.monotonic() - began)
 
@@ -161,23 +183,37 @@ def fingerprint(path: Path) -> str:
     return digest(files=facts)
 
 
-def fit_vocabulary(store: Store, sources: Iterable[Source], config: LabelConfig, refit: bool = False) -> Vocabulary:
+def known_vocabulary(store: Store, config: LabelConfig, hashes: dict[str, str]) -> Vocabulary | None:
+    """The store's vocabulary, if it has categories and they are of the embeddings that this run makes."""
+    known = store.vocabulary
+    if known is None or not len(known.prototypes):
+        return None
+    return known if store.root["vocabulary"].attrs["recipe"] == _vocabulary_recipe(config, hashes) else None
+
+
+def fit_vocabulary(
+    store: Store, sources: Iterable[Source], config: LabelConfig, refit: bool = False,
+    hashes: dict[str, str] | None = None,
+) -> Vocabulary:  # fmt: skip
     """The store's vocabulary, fitted to the tracks of `sources` if there is none yet or `refit` asks for it.
 
-    A vocabulary made from other kinds of embeddings is fitted anew, too.
+    A vocabulary made from other kinds of embeddings is fitted anew, too; `hashes` are those of this run's weights.
     """
-    embeddings, embedder = names_of(config)[1], parts_of(config)[1]
-    recipe = digest(
-        stage="vocabulary", version=vocabulary.VERSION, tracks=TRACKS_VERSION, embeddings=embeddings,
-        settings=_settings(config, "vocabulary", embedder.settings),
-        weights=_weight_hashes(config).get(embedder.weights, ""),
-    )  # fmt: skip
-    known = store.vocabulary
-    if known is not None and not refit and store.root["vocabulary"].attrs["recipe"] == recipe:
+    known = known_vocabulary(store, config, hashes or {})
+    if known is not None and not refit:
         return known
+    recipe = _vocabulary_recipe(config, hashes or {})
     fitted = vocabulary.discover(_sample(store, sorted(sources), config.vocabulary.sample), config.vocabulary)
     write_vocabulary(store.root, fitted, recipe)
     return fitted
+
+
+def _vocabulary_recipe(config: LabelConfig, hashes: dict[str, str]) -> str:
+    embeddings, embedder = names_of(config)[1], parts_of(config)[1]
+    return digest(
+        stage="vocabulary", version=vocabulary.VERSION, tracks=TRACKS_VERSION, embeddings=embeddings,
+        settings=_settings(config, "vocabulary", embedder.settings), weights=hashes.get(embedder.weights, ""),
+    )  # fmt: skip
 
 
 def labels_are_current(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> bool:

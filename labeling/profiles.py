@@ -35,6 +35,7 @@ class Backends:
     proposer: Proposer
     embedder: Embedder
     tracker: Tracker
+    hashes: dict[str, str]  # of the weights that they were built from, by their entry in `config.weights`
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,11 @@ def weights_of(config: LabelConfig) -> dict[str, Weights]:
     return found
 
 
+def weight_hashes(config: LabelConfig) -> dict[str, str]:
+    """The SHA-256 of the weights that a configuration needs, by their entry in `config.weights`."""
+    return {entry: found.sha256 for entry, found in weights_of(config).items()}
+
+
 def check_backends(config: LabelConfig, device: str) -> None:
     """Refuse what cannot run here, before any work starts: device, packages, weights."""
     if device not in get_args(Device):
@@ -181,7 +187,8 @@ def assemble(config: LabelConfig, device: str) -> Backends:
     """Build the parts of a configuration; those of the last one are kept, as loading networks takes long."""
     found = weights_of(config)
     paths = {"": Path()} | {entry: weights.path for entry, weights in found.items()}
-    return Backends(*[part.build(config, paths[part.weights], device) for part in parts_of(config)])
+    proposer, embedder, tracker = (part.build(config, paths[part.weights], device) for part in parts_of(config))
+    return Backends(proposer, embedder, tracker, {entry: weights.sha256 for entry, weights in found.items()})
 
 
 def _dense_enough(config: LabelConfig, settings: Sparse) -> Sparse:

@@ -19,7 +19,7 @@ from labeling import pipeline
 from labeling.config import LabelConfig
 from labeling.folder import Source, find_videos
 from labeling.isolation import PATIENCE, Worker
-from labeling.profiles import Device, check_backends, has_networks
+from labeling.profiles import Device, check_backends, has_networks, weight_hashes
 from labeling.video import VideoError
 from labeling.vocabulary import Vocabulary
 
@@ -72,6 +72,7 @@ class LabelRun:
         self.config, self.strict, self.refit, self.device = config or LabelConfig(), strict, refit, device
         self.prune = prune
         check_backends(self.config, device)
+        self._hashes = weight_hashes(self.config)
         self.out = Path(out).expanduser().resolve()
         self.folder = find_videos(videos)
         if not self.folder.sources and not self.folder.unreadable:
@@ -86,19 +87,21 @@ class LabelRun:
         self._mine = threading.local()
         self._workers: list[Worker] = []
         self._stack = ExitStack()
+        self._closing = False
 
     def __enter__(self) -> LabelRun:
         self._stack.enter_context(locked(self.out))
         self.store = pipeline.open_run(self.out, self.folder.root, self.config)
         for source in self.folder.sources:
             try:
-                if not pipeline.tracks_are_current(self.store, source, self.config):
+                if not pipeline.tracks_are_current(self.store, source, self.config, self._hashes):
                     self.todo.append(source)
             except (VideoError, OSError) as error:
                 self._fail(source, str(error))
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._closing = True
         for worker in self._workers:
             worker.close()
         self._stack.close()
@@ -115,10 +118,25 @@ class LabelRun:
 
     def fit(self) -> str:
         """Find the categories of all tracked videos, or take those that the store has; returns what happened."""
-        tracked = [source for source in self.folder.sources if source.relative not in self.failures]
-        self._words = words = pipeline.fit_vocabulary(self.store, tracked, self.config, self.refit)
+        everything = pipeline.tracked_sources(self.store, self.folder.root)
+        tracked = [source for source in everything if source.relative not in self.failures]
+        known = pipeline.known_vocabulary(self.store, self.config, self._hashes)
+        if known is None or self.refit:
+            self._refuse_other_tracks(tracked)
+        self._words = words = pipeline.fit_vocabulary(self.store, tracked, self.config, self.refit, self._hashes)
         self.stale = [s for s in tracked if not pipeline.labels_are_current(self.store, s, self.config, words)]
         return words.note
+
+    def _refuse_other_tracks(self, tracked: list[Source]) -> None:
+        """RunError if new categories would leave videos of the store behind that were made with other settings."""
+        mine = {source.id for source in self.folder.sources}
+        for source in tracked:
+            current = pipeline.tracks_are_current(self.store, source, self.config, self._hashes, of_file=False)
+            if source.id not in mine and not current:
+                raise RunError(
+                    f"{self.out} also holds {source.relative}, labeled with other settings: new categories must be "
+                    f"those of all videos. Label the whole folder, {self.folder.root}, or choose another --out."
+                )
 
     def label(self, source: Source) -> str:
         """Write the labels of one tracked video; returns the reason if it fails, or an empty text."""
@@ -143,6 +161,8 @@ class LabelRun:
         return Summary(self.out, outcomes, note, idle, [] if self.prune else sorted(orphans.values()))
 
     def _attempt(self, source: Source, work: Callable[[Worker], object]) -> str:
+        if self._closing:
+            raise RunError("the run was stopped")
         if not hasattr(self._mine, "worker"):
             networks = has_networks(self.config)
             self._mine.worker = Worker(NETWORK_PATIENCE if networks else PATIENCE, alone=networks)
@@ -150,14 +170,17 @@ class LabelRun:
         try:
             work(self._mine.worker)
         except VideoError as error:
+            if self._closing:  # the video is innocent: its worker was ended
+                raise RunError("the run was stopped") from error
             self._fail(source, str(error))
             return str(error)
         return ""
 
     def _fail(self, source: Source, reason: str) -> None:
-        """Note a failure; what the store held of the video was of another file."""
+        """Note a failure; what the store holds of the video goes, unless it is of this very file."""
         self.failures[source.relative] = reason
-        pipeline.forget_video(self.store, source.id)
+        if not pipeline.has_labels_of(self.store, source):
+            pipeline.forget_video(self.store, source.id)
         if self.strict:
             raise StrictStop(reason)
 

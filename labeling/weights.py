@@ -80,11 +80,11 @@ def fetch(
             record = cache.read_record(home, name)
             if record is not None:
                 return cache.check(home, record, every_byte=True)
-        if record is not None and checkpoint.file in record.files and not checkpoint.sha256:
+        source = checkpoint.url or checkpoint.home
+        if record is not None and record.source == source and checkpoint.file in record.files and not checkpoint.sha256:
             # Nobody published a hash: what was recorded at first use holds from then on.
             checkpoint = replace(checkpoint, sha256=record.files[checkpoint.file].sha256)
         arrived = download(checkpoint, scratch, tell, endpoint)
-        source = checkpoint.url or checkpoint.home
         return cache.publish(home, arrived.files, _record(checkpoint, source, arrived.version, bool(checkpoint.file)))
 
 

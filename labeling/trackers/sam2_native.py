@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from labeling.checkpoints import WeightsError
 from labeling.devices import torch_device
 from labeling.trackers.sam_memory import Reads, cap_prompts, inherited, prune_followed, prune_prompted, stretched
 from labeling.trackers.sam_protocol import Segment
@@ -46,13 +47,13 @@ def load_native(
     try:
         build = importlib.import_module("sam2.build_sam")
     except ImportError as error:
-        raise ImportError(
+        raise WeightsError(
             f"The tracker sam2-native needs a package that is missing: {error}. Install the extra [sam2] as "
             "docs/foundation.md describes, or take the tracker sam2, which needs none."
         ) from error
     if size % STEP:
         nearest = max(1, round(size / STEP)) * STEP
-        raise ValueError(f"image_size {size} does not fit SAM 2: it takes multiples of {STEP}, such as {nearest}.")
+        raise WeightsError(f"image_size {size} does not fit SAM 2: it takes multiples of {STEP}, such as {nearest}.")
     weights = _weights(path)
     grid = f"[{size // 16},{size // 16}]"
     predictor = build.build_sam2_video_predictor(
@@ -64,7 +65,7 @@ def load_native(
     )  # fmt: skip
     missing, unexpected = predictor.load_state_dict(weights, strict=False)
     if missing or unexpected:
-        raise ValueError(
+        raise WeightsError(
             f"{path} is not a whole SAM 2: {len(missing)} tensors are missing and {len(unexpected)} unknown, "
             f"e.g. {[*missing, *unexpected][0]}. Fetch it again."
         )
@@ -168,10 +169,10 @@ class NativeSession:
 
 
 def _refuse_if_in_our_way(site: Path | None = None) -> None:
-    """ImportError while the package's own `training` lies in site-packages, where it hides ours."""
+    """WeightsError while the package's own `training` lies in site-packages, where it hides ours."""
     folder = (site or Path(sysconfig.get_paths()["purelib"])) / "training"
     if (folder / "loss_fns.py").exists():
-        raise ImportError(
+        raise WeightsError(
             f"The package sam2 has put a package `training` of its own into {folder}, where it hides the one of "
             "spectrabox. sam2 works without it: delete that folder, then install spectrabox again if it lay there, too."
         )
@@ -183,7 +184,7 @@ def _weights(path: Path) -> dict[str, torch.Tensor]:
         held = torch.load(path, map_location="cpu", weights_only=True)
         weights: dict[str, torch.Tensor] = held["model"]
     except (OSError, RuntimeError, KeyError, TypeError, pickle.UnpicklingError) as error:
-        raise ValueError(f"{path} is no SAM 2 checkpoint (.pt) that can be read: {error}. Fetch it again.") from error
+        raise WeightsError(f"{path} is no SAM 2 checkpoint (.pt) that can be read: {error}. Fetch it again.") from error
     return weights
 
 
@@ -193,6 +194,6 @@ def _config_of(weights: dict[str, torch.Tensor], path: Path) -> str:
     width = len(weights.get(f"{stem}patch_embed.proj.weight", ()))
     depth = len({key.removeprefix(stem).split(".")[1] for key in weights if key.startswith(f"{stem}blocks.")})
     if (width, depth) not in SIZES:
-        raise ValueError(f"{path} is none of the published SAM 2 models: its image encoder has {depth} blocks.")
+        raise WeightsError(f"{path} is none of the published SAM 2 models: its image encoder has {depth} blocks.")
     version = "sam2.1" if "no_obj_embed_spatial" in weights else "sam2"
     return f"configs/{version}/{version}_hiera_{SIZES[width, depth]}.yaml"

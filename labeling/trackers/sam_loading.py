@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labeling.checkpoints import WeightsError
 from labeling.devices import torch_device, working_dtype
 from labeling.trackers.sam_session import SamSegmenter
 
@@ -64,16 +65,16 @@ def load(path: str | Path, image_size: int | None = None, device: str = "auto", 
             )
     except ImportError as error:
         reason = str(error).strip().splitlines()[0]
-        raise ImportError(
+        raise WeightsError(
             f"{path} needs a package that is not installed: {reason} The image encoder of the published EdgeTAM is "
             "one of timm, which brings torchvision; SAM 2 and SAM 3 need neither."
         ) from error
     except OSError as error:
-        raise ValueError(f"{path} holds no weights that can be read: {error}. Fetch it again.") from error
+        raise WeightsError(f"{path} holds no weights that can be read: {error}. Fetch it again.") from error
     problems = {key: sorted(map(str, found[key])) for key in ("missing_keys", "unexpected_keys", "mismatched_keys")}
     if any(problems.values()):
         told = "; ".join(f"{len(names)} {key}, e.g. {names[0]}" for key, names in problems.items() if names)
-        raise ValueError(f"{path} is not a whole {family.name}Model: {told}. Fetch the video checkpoint again.")
+        raise WeightsError(f"{path} is not a whole {family.name}Model: {told}. Fetch the video checkpoint again.")
     model.eval().requires_grad_(False)
     if family is EDGETAM:
         _level_scores(model)
@@ -100,14 +101,14 @@ def _described(path: Path) -> tuple[Family, Any]:
     """The family and the configuration of the checkpoint in a folder."""
     file = path / "config.json"
     if not file.is_file():
-        raise ValueError(f"{path} has no config.json. Give the folder of a SAM 2, SAM 3 or EdgeTAM video checkpoint.")
+        raise WeightsError(f"{path} has no config.json. Give the folder of a SAM 2, SAM 3 or EdgeTAM video checkpoint.")
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))
         kind = settings.get("model_type")
     except (ValueError, AttributeError) as error:
-        raise ValueError(f"{file} is not a configuration: {error}. Fetch it again.") from error
+        raise WeightsError(f"{file} is not a configuration: {error}. Fetch it again.") from error
     if kind not in FAMILIES:
-        raise ValueError(f"{file} describes {kind!r}; the tracker takes one of {', '.join(sorted(FAMILIES))}.")
+        raise WeightsError(f"{file} describes {kind!r}; the tracker takes one of {', '.join(sorted(FAMILIES))}.")
     family = FAMILIES[kind]
     settings = settings.get("tracker_config", settings)  # a whole SAM 3 holds a detector and the tracker
     settings.pop("model_type", None)
@@ -127,7 +128,7 @@ def _resize(config: Any, size: int | None, path: Path) -> None:
     size = int(config.image_size) if size is None else size
     if size < step or size % step:
         nearest = max(1, round(size / step)) * step
-        raise ValueError(f"image_size {size} does not fit {path}: it takes multiples of {step}, such as {nearest}.")
+        raise WeightsError(f"image_size {size} does not fit {path}: it takes multiples of {step}, such as {nearest}.")
     grid = size // patch
     config.image_size = config.prompt_encoder_config.image_size = size
     vision.backbone_feature_sizes = [[4 * grid, 4 * grid], [2 * grid, 2 * grid], [grid, grid]]

@@ -50,7 +50,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def settings(cache: Path, **choice: str) -> LabelConfig:
+def settings(cache: Path, **choice: object) -> LabelConfig:
     return load_config(settings=[*SMALL, f"weights.folder={json.dumps(str(cache))}"], **choice)
 
 
@@ -126,7 +126,20 @@ def test_weights_that_do_not_fit_stop_the_run_and_cost_no_labels(clips: Path, ca
     )
     with pytest.raises(WeightsError, match=r"broken\.pth"):
         label_folder(clips, out, config)
+    with pytest.raises(WeightsError, match="multiples of 32"):
+        label_folder(
+            clips, out, load_config(settings=[f"weights.folder={cache}", "sam.image_size=100"], tracker="sam2")
+        )
     assert len(open_store(out)) == 1
+    assert label_folder(clips, out).outcomes[0].labels is not None
+
+
+def test_the_store_says_what_made_it(clips: Path, cache: Path, tmp_path: Path) -> None:
+    out = tmp_path / "labels.zarr"
+    label_folder(clips, out, settings(cache, embeddings="dinov2"))
+    facts = dict(open_store(out).root.attrs)
+    assert facts["backends"] == {"proposals": "motion", "embeddings": "dinov2", "tracker": "association"}
+    assert [(one["name"], one["licence"]) for one in facts["weights"]] == [("facebook/dinov2-small", "Apache-2.0")]
 
 
 def test_settings_of_backends_that_are_not_chosen_change_nothing(clips: Path, tmp_path: Path) -> None:

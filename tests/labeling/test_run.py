@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import pytest
 from labeling import open_store
 from labeling.config import load_config
 from labeling.isolation import Worker
-from labeling.run import RunError, label_folder
+from labeling.run import LabelRun, RunError, label_folder
 from labeling.store import StoreError
 from labeling.validate import validate
 from labeling.video import VideoError
@@ -121,6 +122,39 @@ def test_new_video_joins_known_categories(videos: Path, tmp_path: Path) -> None:
     assert before is not None
     assert np.array_equal(store.vocabulary.prototypes, before.prototypes)
     assert set(store["one"].tracks.category) == set(store["three"].tracks.category) == {0, 1}
+
+
+def test_a_first_run_without_any_object_does_not_settle_the_categories(videos: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "videos", tmp_path / "labels.zarr"
+    folder.mkdir()
+    video(folder / "still.mp4", np.full((12, 48, 64, 3), 90, np.uint8))
+    label_folder(folder, out)
+    shutil.copy(videos / "one.mp4", folder)
+    label_folder(folder, out)
+    assert set(open_store(out)["one"].tracks.category) == {0, 1}
+
+
+def test_categories_found_anew_are_those_of_all_videos(videos: Path, reference: Path, tmp_path: Path) -> None:
+    out = tmp_path / "labels.zarr"
+    shutil.copytree(reference, out)
+    label_folder(videos / "one.mp4", out, refit=True)
+    assert validate(out) == []
+    assert contents(out) == contents(reference)
+
+
+def test_a_worker_that_is_ended_with_the_run_costs_no_labels(videos: Path, reference: Path, tmp_path: Path) -> None:
+    out = tmp_path / "labels.zarr"
+    shutil.copytree(reference, out)
+    with ThreadPoolExecutor() as threads:
+        with LabelRun(videos, out, load_config(settings=["motion.still.min_area=9"])) as run:
+            tracking = threads.submit(run.track, run.todo[0])
+            while not run._workers:
+                time.sleep(0.01)
+            time.sleep(0.3)
+        with pytest.raises(RunError, match="was stopped"):
+            tracking.result()
+    assert run.failures == {}
+    assert len(open_store(out)) == 3
 
 
 def test_cuts_are_noted(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from labeling.checkpoints import WeightsError
 from labeling.embeddings.appearance import AppearanceEmbedder
 from labeling.trackers.sam2 import SamConfig, SamTracker
 from labeling.trackers.sam2_native import NativeSegmenter, _refuse_if_in_our_way, load_native
@@ -187,15 +188,15 @@ def test_a_published_file_is_known_by_its_tensors(tmp_path: Path) -> None:
     session.add(1, square(10, 10))
     assert session.step(segmenter.encode(np.zeros((64, 64, 3), np.uint8)))[1].logits.shape == (64, 64)
     torch.save({"model": {key: value for key, value in whole.items() if key != "no_obj_ptr"}}, path)
-    with pytest.raises(ValueError, match=r"1 tensors are missing and 0 unknown, e.g. no_obj_ptr"):
+    with pytest.raises(WeightsError, match=r"1 tensors are missing and 0 unknown, e.g. no_obj_ptr"):
         load_native(path, 256, "cpu")
-    with pytest.raises(ValueError, match=r"multiples of 32, such as 256"):
+    with pytest.raises(WeightsError, match=r"multiples of 32, such as 256"):
         load_native(path, 250, "cpu")
     torch.save({"model": {"a": torch.zeros(2)}}, path)
-    with pytest.raises(ValueError, match="is none of the published SAM 2 models"):
+    with pytest.raises(WeightsError, match="is none of the published SAM 2 models"):
         load_native(path, 256, "cpu")
     path.write_bytes(b"no checkpoint")
-    with pytest.raises(ValueError, match="is no SAM 2 checkpoint"):
+    with pytest.raises(WeightsError, match="is no SAM 2 checkpoint"):
         load_native(path, 256, "cpu")
 
 
@@ -204,5 +205,5 @@ def test_the_package_may_not_hide_our_training_package(tmp_path: Path) -> None:
     _refuse_if_in_our_way(tmp_path)
     (tmp_path / "training").mkdir()
     (tmp_path / "training" / "loss_fns.py").touch()
-    with pytest.raises(ImportError, match="hides the one of spectrabox"):
+    with pytest.raises(WeightsError, match="hides the one of spectrabox"):
         _refuse_if_in_our_way(tmp_path)

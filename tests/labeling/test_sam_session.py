@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from labeling.checkpoints import WeightsError
 from labeling.trackers.sam_loading import IMAGENET, SAM2, load
 from labeling.trackers.sam_session import SamSegmenter
 from tests.labeling.tiny_sam import FIXTURES, MAKERS, recipe_model, write_tiny_sam
@@ -205,21 +206,21 @@ def test_a_checkpoint_with_missing_or_foreign_weights_is_refused(folders: dict[s
         ({**weights, "stranger": torch.zeros(2)}, "unexpected_keys, e.g. stranger"),
     ):
         save_file(changed, tmp_path / "model.safetensors", {"format": "pt"})
-        with pytest.raises(ValueError, match=word):
+        with pytest.raises(WeightsError, match=word):
             load(tmp_path, device="cpu")
 
 
 def test_an_unfit_folder_or_size_is_named_with_the_remedy(folders: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"multiples of 32, such as 96"):
+    with pytest.raises(WeightsError, match=r"multiples of 32, such as 96"):
         load(folders["sam2"], 100, "cpu")
-    with pytest.raises(ValueError, match=r"has no config.json. Give the folder"):
+    with pytest.raises(WeightsError, match=r"has no config.json. Give the folder"):
         load(tmp_path, device="cpu")
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(ValueError, match=r"describes 'bert'; the tracker takes one of edgetam_video, sam2"):
+    with pytest.raises(WeightsError, match=r"describes 'bert'; the tracker takes one of edgetam_video, sam2"):
         load(tmp_path, device="cpu")
     (tmp_path / "config.json").write_text((folders["sam2"] / "config.json").read_text())
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(ValueError, match="holds no weights that can be read"):
+    with pytest.raises(WeightsError, match="holds no weights that can be read"):
         load(tmp_path, device="cpu")
 
 
@@ -228,7 +229,7 @@ def test_the_published_edgetam_says_that_it_needs_timm(tmp_path: Path) -> None:
     encoder = {"model_type": "timm_wrapper", "architecture": "repvit_m1.dist_in1k"}
     vision = {"model_type": "edgetam_vision_model", "backbone_config": encoder}
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "edgetam_video", "vision_config": vision}))
-    with pytest.raises(ImportError, match=r"is not installed: .*timm.* SAM 2 and SAM 3 need neither"):
+    with pytest.raises(WeightsError, match=r"is not installed: .*timm.* SAM 2 and SAM 3 need neither"):
         load(tmp_path, device="cpu")
 
 
