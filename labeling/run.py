@@ -156,7 +156,7 @@ class LabelRun:
         ]
         outcomes += [Outcome(name, failure=reason) for name, reason in self.failures.items()]
         outcomes.sort(key=lambda outcome: outcome.source)
-        note = f"{self._words.note}; {kinds} of them have tracks that were kept" if self._words else ""
+        note = f"{self._words.note}; kept tracks are of {kinds}" if self._words else ""
         idle = not (self.todo or self.stale or self.failures)
         return Summary(self.out, outcomes, note, idle, [] if self.prune else sorted(orphans.values()))
 
