@@ -92,7 +92,7 @@ def refuse_web_page(path: Path, where: str) -> None:
 def _on_hub(checkpoint: Checkpoint, endpoint: str | None) -> Remote:
     """Ask the hub which files the repository has, at which commit, and their hashes."""
     from huggingface_hub import HfApi, hf_hub_url
-    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined] # public, re-exported without a note
 
     name = checkpoint.name
     info = HfApi(endpoint=endpoint).model_info(

@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
+from pydantic import BaseModel
+
 if TYPE_CHECKING:
     from labeling.config import LabelConfig
     from labeling.embeddings import Embedder
@@ -25,7 +27,7 @@ ProfileName = Literal["embedded", "foundation", "maskcut"]
 ProposerName = Literal["motion", "videocutler", "maskcut"]
 EmbedderName = Literal["appearance", "dinov2"]
 TrackerName = Literal["association", "sam2", "sam3", "edgetam", "sam2-native"]
-Sparse = TypeVar("Sparse")
+Sparse = TypeVar("Sparse", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ def _dense_enough(config: LabelConfig, settings: Sparse) -> Sparse:
     """Settings of a sparse proposer as the tracker needs them: one that only joins proposals has to have them all."""
     if names_of(config)[2] != "association":
         return settings
-    return settings.model_copy(update={"every": 1})  # type: ignore[attr-defined]
+    return settings.model_copy(update={"every": 1})
 
 
 def _said(config: LabelConfig) -> str:

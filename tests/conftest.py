@@ -29,8 +29,10 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def spectrabox(tmp_path: Path) -> Command:
     """Run the command as a user would; returns the finished process with its output."""
 
-    def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "flows.cli", *(str(argument) for argument in arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)  # type: ignore[call-overload]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=cwd, env=env)
 
     return run

@@ -165,21 +165,14 @@ def test_looking_back_ends_at_the_reach_and_at_a_cut(tmp_path: Path) -> None:
 
 def test_an_object_begins_at_its_best_proposal(tmp_path: Path) -> None:
     scene = Scene([(line((-3, 40), (2, 0)), RED, 9)], 24)  # enters from the left, whole from frame 6 on
-    oracle = Oracle()
     prompts: list[int] = []
-    session = oracle.session
 
-    def watched() -> OracleSession:
-        made = session()
-        add = made.add
-        made.add = lambda number, coverage: (
-            prompts.append(int(np.count_nonzero(coverage[:, 0]))),
-            add(number, coverage),
-        )  # type: ignore[method-assign,func-returns-value,assignment]
-        return made
+    class Watched(OracleSession):
+        def add(self, number: int, coverage: np.ndarray) -> None:
+            prompts.append(int(np.count_nonzero(coverage[:, 0])))
+            super().add(number, coverage)
 
-    oracle.session = watched  # type: ignore[method-assign]
-    found = run(scene, tmp_path, SamConfig(window=24), oracle)
+    found = run(scene, tmp_path, SamConfig(window=24), Oracle(Watched))
     assert prompts == [0, 0]  # both ways from one proposal, which does not touch the border
     assert frames_of(found, 0)[0] == 0
 

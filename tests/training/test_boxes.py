@@ -46,7 +46,7 @@ def test_oriented_boxes_come_with_sine_and_cosine_of_the_angle_or_twice_the_angl
     batch = replace(batch, present=torch.ones_like(batch.present))
     assert batch.oriented is not None
     angle = batch.oriented[..., 4]
-    plain, doubled = (BoxStates(state)(batch).values for state in ("obb", "obb2"))  # type: ignore[arg-type]
+    plain, doubled = BoxStates("obb")(batch).values, BoxStates("obb2")(batch).values
     torch.testing.assert_close(plain[..., :4], batch.oriented[..., :4])
     torch.testing.assert_close(plain[..., 4:], torch.stack([angle.sin(), angle.cos()], -1))
     torch.testing.assert_close(doubled[..., 4:], torch.stack([(2 * angle).sin(), (2 * angle).cos()], -1))
