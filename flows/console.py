@@ -14,10 +14,11 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from rich.table import Column, Table
 
 from labeling.checkpoints import WeightsError
-from labeling.config import ConfigError, LabelConfig, load_config
+from labeling.config import LabelConfig, load_config
 from labeling.folder import Source
 from labeling.profiles import BackendError, Device
 from labeling.run import Listener, RunError, StrictStop, Summary, finished_run, label_folder
+from labeling.settings_files import ConfigError
 from labeling.store import StoreError, open_store
 from labeling.video import VideoError
 

@@ -16,7 +16,8 @@ from rich.table import Column, Table
 
 from flows.console import errors, plain_errors, terminal
 from labeling.run import RunError
-from training.config import ConfigError, Device, TrainError, load_config
+from labeling.settings_files import ConfigError
+from training.config import Device, TrainError, load_config
 from training.manifest import ManifestError, PrepareConfig, Split, load_manifest
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def training_errors() -> Iterator[None]:
 
             try:
                 yield
-            except (ConfigError, DatasetError, ManifestError, TrainError) as error:
+            except (DatasetError, ManifestError, TrainError) as error:
                 raise RunError(str(error)) from error
         except ModuleNotFoundError as error:
             raise RunError(f"Training needs {error.name}, which is missing: pip install 'spectrabox[train]'") from error

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from labeling.embeddings.dinov2 import Dinov2Config
@@ -31,13 +30,10 @@ from labeling.proposals.motion import MotionConfig
 from labeling.proposals.videocutler import VideoCutLERConfig
 from labeling.reacquire import ReacquireConfig
 from labeling.scan import ScanConfig
+from labeling.settings_files import plainly, read_settings
 from labeling.trackers.association import AssociationConfig
 from labeling.trackers.sam_config import SamConfig
 from labeling.vocabulary import VocabularyConfig
-
-
-class ConfigError(ValueError):
-    """Settings that cannot be used; the message says which and why."""
 
 
 def _instead(choices: Iterable[str]) -> str:
@@ -84,39 +80,12 @@ def load_config(file: Path | None = None, settings: list[str] | None = None, **v
 
     Values that are None are left as they are.
     """
-    data: dict[str, Any] = {}
-    if file is not None:
-        try:
-            data = yaml.safe_load(file.read_text()) or {}
-        except OSError as error:
-            raise ConfigError(f"{file} cannot be read: {error.strerror}.") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{file} is not valid YAML: {error}") from error
-        if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-            raise ConfigError(f"{file} must hold settings like `keep_static: true`, one a line.")
-    for setting in settings or []:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {setting}: write it as key=value, for example filters.min_frames=3.")
-        try:
-            _put(data, key.strip().split("."), yaml.safe_load(value), setting)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"--set {setting}: {value} is not a value. Write it as in keep_static=true.") from error
+    data = read_settings(file, settings or [], example="keep_static=true")
     data.update({name: value for name, value in values.items() if value is not None})
     try:
         return LabelConfig(**data)
     except ValidationError as error:
-        raise ConfigError("; ".join(_plainly(dict(problem)) for problem in error.errors())) from error
-
-
-def _plainly(problem: dict[str, Any]) -> str:
-    """What is wrong with one setting, in words."""
-    name = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        return f"there is no setting {name}; `spectrabox settings` prints all of them"
-    if problem["type"] == "literal_error":
-        return f"there is no {name} {problem['input']!r}; choose from {problem['ctx']['expected']}"
-    return f"{name}: {problem['msg'].removeprefix('Value error, ')}"
+        raise plainly(error, "spectrabox settings") from error
 
 
 def as_yaml(model: type[BaseModel] = LabelConfig, indent: int = 0) -> str:
@@ -130,11 +99,3 @@ def as_yaml(model: type[BaseModel] = LabelConfig, indent: int = 0) -> str:
         else:
             lines.append(f"{margin}{name}: {json.dumps(field.default)}")
     return "\n".join(lines)
-
-
-def _put(data: dict[str, Any], keys: list[str], value: Any, setting: str) -> None:
-    for key in keys[:-1]:
-        data = data.setdefault(key, {})
-        if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-            raise ConfigError(f"--set {setting}: {key} is a value, not a group of settings.")
-    data[keys[-1]] = value

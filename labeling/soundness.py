@@ -32,7 +32,7 @@ class Place:
         """Whether there is something called `name`, be it readable or not."""
         try:
             return name in self.group
-        except Exception:  # there is, but its metadata is broken: whoever opens it gets to know
+        except (KeyError, TypeError, ValueError):  # there is, but its metadata is broken: whoever opens it gets to know
             return True
 
     def member(self, name: str) -> Any:

@@ -11,18 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from labeling.settings_files import plainly, read_settings
 from training.settings import MODELS, OBJECTIVES, ModelConfig, ObjectiveConfig, PresetName, TargetConfig
 
 Precision = Literal["auto", "fp32", "bf16"]
 Tracker = Literal["none", "tensorboard"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
-
-
-class ConfigError(ValueError):
-    """Settings that cannot be used; the message says which and why."""
 
 
 class TrainError(Exception):
@@ -103,30 +99,13 @@ def load_config(
 
     `values` come last; those that are None are left as they are.
     """
-    data: dict[str, Any] = {}
-    if file is not None:
-        try:
-            data = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-        except OSError as error:
-            raise ConfigError(f"{file} cannot be read: {error.strerror}.") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{file} is not valid YAML: {error}") from error
-        if not isinstance(data, dict):
-            raise ConfigError(f"{file} must hold settings like `batch: 64`, one a line.")
-    for setting in settings or []:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {setting}: write it as key=value, for example optimiser.lr=0.001.")
-        try:
-            _put(data, key.strip().split("."), yaml.safe_load(value), setting)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"--set {setting}: {value} is not a value. Write it as in batch=64.") from error
+    data = read_settings(file, settings or [], example="batch=64")
     chosen = {"preset": preset, **values}
     data.update({name: value for name, value in chosen.items() if value is not None})
     try:
         return TrainConfig.model_validate(data)
     except ValidationError as error:
-        raise ConfigError("; ".join(_plainly(dict(problem)) for problem in error.errors())) from error
+        raise plainly(error, "spectrabox train-settings") from error
 
 
 def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
@@ -164,22 +143,3 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in tree.items():
         leaves |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return leaves
-
-
-def _put(data: dict[str, Any], keys: list[str], value: Any, setting: str) -> None:
-    for key in keys[:-1]:
-        data = data.setdefault(key, {})
-        if not isinstance(data, dict):
-            raise ConfigError(f"--set {setting}: {key} is a value, not a group of settings.")
-    data[keys[-1]] = value
-
-
-def _plainly(problem: dict[str, Any]) -> str:
-    """What is wrong with one setting, in words."""
-    name = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        return f"there is no setting {name}; `spectrabox train-settings` prints all of them"
-    if problem["type"] == "literal_error":
-        return f"there is no {name} {problem['input']!r}; choose from {problem['ctx']['expected']}"
-    message = problem["msg"].removeprefix("Value error, ")
-    return f"{name}: {message}" if name else message

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from labeling.config import ConfigError, LabelConfig, as_yaml, load_config
+from labeling.config import LabelConfig, as_yaml, load_config
+from labeling.settings_files import ConfigError
 
 
 def test_file_then_setting_then_value(tmp_path: Path) -> None:

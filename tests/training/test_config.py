@@ -10,7 +10,8 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from training.config import PRESETS, ConfigError, TrainConfig, as_yaml, differences, load_config
+from labeling.settings_files import ConfigError
+from training.config import PRESETS, TrainConfig, as_yaml, differences, load_config
 from training.settings import MODELS, OBJECTIVES
 
 

@@ -1,0 +1,63 @@
+"""How does what a user wrote become settings?
+
+A YAML file and `key=value` pairs as one tree, and what is wrong with a tree in words. Labeling and training have models
+of their own for what may be in it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+
+class ConfigError(ValueError):
+    """Settings that cannot be used; the message says which and why."""
+
+
+def read_settings(file: Path | None, settings: list[str], example: str) -> dict[str, Any]:
+    """The tree of a YAML file with `settings` like `filters.min_frames=3` on top; `example` is shown to who errs."""
+    data: dict[str, Any] = {}
+    if file is not None:
+        try:
+            data = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be read: {error.strerror}.") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file} is not valid YAML: {error}") from error
+        if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+            raise ConfigError(f"{file} must hold settings like `{example.replace('=', ': ')}`, one a line.")
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {setting}: write it as key=value, for example {example}.")
+        try:
+            _put(data, key.strip().split("."), yaml.safe_load(value), setting)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {setting}: {value} is not a value. Write it as in {example}.") from error
+    return data
+
+
+def plainly(error: ValidationError, command: str) -> ConfigError:
+    """What a model refused, in words; `command` prints all settings."""
+    return ConfigError("; ".join(_problem(dict(problem), command) for problem in error.errors()))
+
+
+def _problem(problem: dict[str, Any], command: str) -> str:
+    name = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"there is no setting {name}; `{command}` prints all of them"
+    if problem["type"] == "literal_error":
+        return f"there is no {name} {problem['input']!r}; choose from {problem['ctx']['expected']}"
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{name}: {message}" if name else message
+
+
+def _put(data: dict[str, Any], keys: list[str], value: Any, setting: str) -> None:
+    for key in keys[:-1]:
+        data = data.setdefault(key, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"--set {setting}: {key} is a value, not a group of settings.")
+    data[keys[-1]] = value
