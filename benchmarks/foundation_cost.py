@@ -126,8 +126,8 @@ def maskcut(options: argparse.Namespace) -> dict[str, Any]:
 
     def look() -> None:
         proposer._network(images, config.patches)
-        for image in images:
-            assert len(segmented(image, features, config)) == config.masks
+        found = segmented(images, np.stack([features] * len(images)), config)
+        assert [len(each) for each in found] == [config.masks] * len(images)
 
     return looked(look, len(images), [proposer._network._model], network)
 

@@ -1,7 +1,8 @@
 """What stands out from a picture, to a network that has learned to see but was never told what?
 
 Takes the frames of a video and a DINO or DINOv2 network; cuts the picture's patches into segments by how alike their
-features are (MaskCut), refines each to the pixel, and proposes it. Sparse frames, several at a time.
+features are (MaskCut), refines each to the pixel, and proposes it. Sparse frames, several at a time from the network
+to the cuts.
 
 Patches are described by the keys of the last attention, as MaskCut was published for DINO, with DINO's threshold. For
 DINOv2 neither was tuned: its output tokens (`features: tokens`) or another threshold may tell objects apart better.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -21,6 +22,9 @@ from labeling.proposals import FrameProposals, Proposal
 from labeling.proposals.sparse import propose_sparsely, with_camera
 from labeling.scan import Scan
 from labeling.video import Video
+
+if TYPE_CHECKING:
+    from labeling.proposals.segments import Segment
 
 
 class MaskCutConfig(BaseModel, extra="forbid", frozen=True):
@@ -61,19 +65,23 @@ class MaskCutProposer:
         return with_camera(propose_sparsely(video, scan, self.propose_clip, config.every, config.batch), video)
 
     def propose_clip(self, images: Sequence[np.ndarray]) -> list[list[Proposal]]:
-        """The proposals of each of several images (H, W, 3) uint8."""
-        features = self._network(images, self.config.patches)
-        return [segmented(image, grid, self.config) for image, grid in zip(images, features, strict=True)]
+        """The proposals of each of several images (H, W, 3) uint8 of one size."""
+        return segmented(images, self._network(images, self.config.patches), self.config)
 
 
-def segmented(image: np.ndarray, features: np.ndarray, config: MaskCutConfig) -> list[Proposal]:
-    """The proposals of one image (H, W, 3) uint8 whose patches have `features` (rows, columns, D)."""
-    from labeling.proposals.normalised_cuts import find_segments
+def segmented(images: Sequence[np.ndarray], features: np.ndarray, config: MaskCutConfig) -> list[list[Proposal]]:
+    """The proposals of each of several images (H, W, 3) uint8, whose patches have `features` (B, rows, columns, D)."""
+    from labeling.proposals.segments import find_segments
+
+    return [
+        [proposal for segment in segments if (proposal := _proposal(image, segment)) is not None]
+        for image, segments in zip(images, find_segments(features, config), strict=True)
+    ]
+
+
+def _proposal(image: np.ndarray, segment: Segment) -> Proposal | None:
+    """A segment to the pixel; None if nothing of it is left there."""
     from labeling.proposals.refinement import refined
 
-    proposals = []
-    for segment in find_segments(features, config):
-        mask = Mask.cut(refined(image, segment.patches))
-        if mask is not None:
-            proposals.append(Proposal(mask, max(0.0, 1 - segment.cut)))
-    return proposals
+    mask = Mask.cut(refined(image, segment.patches))
+    return None if mask is None else Proposal(mask, max(0.0, 1 - segment.cut))
