@@ -39,6 +39,8 @@ class Batch:
     mass: torch.Tensor | None = None  # (B, T, N, 2) float32
     depth: torch.Tensor | None = None  # (B, T, N, 5) float32, percentiles 5 25 50 75 95
     velocity: torch.Tensor | None = None  # (B, T, N, 2) float32, image sizes a frame
+    pose: torch.Tensor | None = None  # (B, T, N, 6) float32, x y z roll pitch yaw
+    pose_velocity: torch.Tensor | None = None  # (B, T, N, 3) float32, of x y z, a frame
     state: torch.Tensor | None = None  # (B, T, S) float32
 
     def __len__(self) -> int:
@@ -120,11 +122,14 @@ class Windows:
             "room": 0 if self.in_memory else self._plan.room,
         }  # fmt: skip
 
-    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from number `start` on; what comes before is not read."""
+    def batches(self, epoch: int, start: int = 0, whole: bool = False) -> Iterator[Batch]:
+        """The batches of an epoch from number `start` on; what comes before is not read.
+
+        With `whole`, other processes' parts of them come along.
+        """
         if not 0 <= start <= len(self):
             raise ValueError(f"There is no batch {start}: an epoch has {len(self)}.")
-        wanted = self._slices(start)
+        wanted = self._slices(start, (0, 1) if whole else self.part)
         low, high = next(wanted, (0, 0))
         parts: list[Batch] = []
         for begin, pool, order in self._rounds(epoch, low):
@@ -140,9 +145,9 @@ class Windows:
             if low == high:
                 return
 
-    def _slices(self, start: int) -> Iterator[tuple[int, int]]:
-        """This process's part of every batch from number `start` on: where in the epoch it begins and ends."""
-        rank, processes = self.part
+    def _slices(self, start: int, part: tuple[int, int]) -> Iterator[tuple[int, int]]:
+        """A part of every batch from number `start` on: where in the epoch it begins and ends."""
+        rank, processes = part
         for number in range(start, len(self)):
             begin = number * self.batch
             count = min(self.batch, len(self._starts) - begin)

@@ -14,6 +14,7 @@ import torch
 
 from training.config import TrainConfig
 from training.dataset import Batch, Dataset, DatasetError, Windows
+from training.models.layers import recounting
 from training.monitors import Frames, monitor
 from training.objective import Objective, Terms
 
@@ -40,9 +41,12 @@ class Validation:
 
     @torch.no_grad()
     def look(self, objective: Objective) -> dict[str, Any]:
-        """Mean terms of the loss on the validation sample, and the monitors."""
+        """Mean terms of the loss on the validation sample, and the monitors; BatchNorms get statistics of now."""
         training = objective.training
         objective.eval()
+        with recounting(objective):
+            for batch in _on(objective, self._fitted_on):
+                objective.model(batch.frames, batch.actions)
         latents: list[torch.Tensor] = []
         hook = objective.model.register_forward_hook(lambda model, given, found: latents.append(found.latents))
         try:
@@ -60,7 +64,7 @@ class Validation:
 def _sample(windows: Windows, count: int) -> list[Batch]:
     """About `count` windows from all over, in batches."""
     batches: list[Batch] = []
-    for batch in windows.batches(SAMPLE):
+    for batch in windows.batches(SAMPLE, whole=True):
         batches.append(batch)
         if sum(len(one) for one in batches) >= count:
             break

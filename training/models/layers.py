@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -24,9 +27,11 @@ class GlobalBatchNorm(nn.BatchNorm1d):
     torch's SyncBatchNorm refuses CPUs. In a single process this is `nn.BatchNorm1d`.
     """
 
+    alone = False  # whether other processes are left out
+
     def forward(self, rows: Tensor) -> Tensor:
         """Normalise rows (M, D)."""
-        if not self.training or process_count() == 1:
+        if not self.training or self.alone or process_count() == 1:
             return super().forward(rows)
         with torch.autocast(rows.device.type, enabled=False):  # statistics need all their bits, as torch's own have
             values = rows.float()
@@ -46,6 +51,26 @@ class GlobalBatchNorm(nn.BatchNorm1d):
         self.num_batches_tracked.add_(1)
         self.running_mean.lerp_(mean, self.momentum)
         self.running_var.lerp_(variance * (count / (count - 1)), self.momentum)
+
+
+@contextmanager
+def recounting(model: nn.Module) -> Iterator[None]:
+    """Within, BatchNorms of a model that is not training count their statistics anew, in this process alone.
+
+    Running statistics are of weights that have moved on since: with a high learning rate, latents are far off.
+    """
+    norms = [module for module in model.modules() if isinstance(module, GlobalBatchNorm)]
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum, norm.alone = None, True  # no momentum: the mean of all that is seen
+        norm.train()
+    try:
+        yield
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum, norm.alone = momentum, False
+            norm.eval()
 
 
 class Projector(nn.Module):
