@@ -7,7 +7,7 @@ boxes. Places and sizes are shares of the image; other units are normalised by s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -43,12 +43,14 @@ SIZES = {
 COLUMNS = {
     "box": "boxes", "oriented box": "oriented", "angle": "oriented", "double angle": "oriented", "mass": "mass",
     "presence": "present", "centre": "boxes", "velocity": "velocity", "direction": "oriented", "place": "pose",
-    "velocity in space": "velocity", "roll pitch yaw": "pose", "state": "state",
+    "velocity in space": "pose_velocity", "roll pitch yaw": "pose", "state": "state",
     **{f"depth {percentile}": "depth" for percentile in DEPTH_PERCENTILES},
 }  # fmt: skip
-NORMALISED = {"velocity": "velocity", "velocity in space": "velocity", "place": "pose", "state": "state"} | {
-    f"depth {percentile}": "log_depth" for percentile in DEPTH_PERCENTILES
-}
+NORMALISED = {
+    "velocity": "velocity", "velocity in space": "pose_velocity", "place": "pose", "state": "state",
+    **{f"depth {percentile}": "log_depth" for percentile in DEPTH_PERCENTILES},
+}  # fmt: skip
+_NEED_STATISTICS = tuple(state for state, parts in PARTS.items() if any(part in NORMALISED for part in parts))
 _STRIDE = 0x9E3779B97F4A7C1  # odd and large: neighbours in one count are far apart in another
 
 
@@ -76,15 +78,14 @@ class BoxStates(nn.Module):
     """Reads one kind of state from batches. Statistics are saved with the model."""
 
     def __init__(self, state: BoxState, statistics: Mapping[str, Statistics] | None = None) -> None:
-        """Which state, and the dataset's `statistics` if the state needs any."""
+        """Which state, and the dataset's `statistics`, which tell what it has; TargetError if that is not enough."""
         super().__init__()
         self.state = state
+        known = statistics or {}
+        if statistics is not None or state in _NEED_STATISTICS:
+            _refuse_without(state, {"boxes", "present", *("depth" if name == "log_depth" else name for name in known)})
         for name in {NORMALISED[part] for part in PARTS[state] if part in NORMALISED}:
-            if name not in (statistics or {}):
-                raise TargetError(
-                    f"The target {state} needs {name}, which the dataset does not have. Choose another target.state."
-                )
-            usual = (statistics or {})[name]
+            usual = known[name]
             self.register_buffer(f"{name}_mean", torch.as_tensor(usual.mean, dtype=torch.float32))
             self.register_buffer(f"{name}_std", torch.as_tensor(usual.std, dtype=torch.float32))
         if state == "exact":
@@ -94,6 +95,7 @@ class BoxStates(nn.Module):
 
     def forward(self, batch: Batch) -> States:
         """The states of a batch's objects; the exact state is that of one object, the whole world."""
+        _refuse_without(self.state, batch.tensors())
         present = batch.present
         pieces = [self._part(part, batch) for part in PARTS[self.state]]
         values = torch.cat([values for values, _ in pieces], dim=-1)
@@ -107,12 +109,7 @@ class BoxStates(nn.Module):
 
     def _part(self, part: str, batch: Batch) -> tuple[Tensor, Tensor]:
         """Numbers (B, T, N, k) and which of them apply, where objects are present."""
-        column = getattr(batch, COLUMNS[part], None)
-        if column is None:
-            raise TargetError(
-                f"The target {self.state} needs the column {COLUMNS[part]}, which the dataset does not have. "
-                "Choose another target.state."
-            )
+        column: Tensor = getattr(batch, COLUMNS[part])
         applies = torch.ones((), dtype=torch.bool, device=column.device)
         match part.split():
             case ["box"] | ["mass"]:
@@ -135,7 +132,7 @@ class BoxStates(nn.Module):
             case ["place"]:
                 values = self._normalised("pose", column)[..., :3]
             case ["velocity", *_]:
-                values = self._normalised("velocity", column)
+                values = self._normalised(COLUMNS[part], column)
             case ["depth", percentile]:
                 index = DEPTH_PERCENTILES.index(int(percentile))
                 values = self._normalised("log_depth", column.clamp_min(1e-6).log())[..., index : index + 1]
@@ -145,6 +142,22 @@ class BoxStates(nn.Module):
 
     def _normalised(self, name: str, values: Tensor) -> Tensor:
         return (values - getattr(self, f"{name}_mean")) / getattr(self, f"{name}_std")
+
+
+def _refuse_without(state: BoxState, columns: Collection[str]) -> None:
+    """TargetError if a state needs more than these columns."""
+    missing = [name for name in dict.fromkeys(COLUMNS[part] for part in PARTS[state]) if name not in columns]
+    if missing:
+        raise TargetError(
+            f"The target {state} needs the column {' and '.join(missing)}, which the dataset does not have. Prepare it "
+            "from a source that knows more (docs/training.md says which), or choose what this one serves: "
+            f"--set target.state={', '.join(possible_states(columns))}."
+        )
+
+
+def possible_states(columns: Collection[str]) -> list[BoxState]:
+    """The states that a dataset with these columns has everything for."""
+    return [state for state, parts in PARTS.items() if all(COLUMNS[part] in columns for part in parts)]
 
 
 def _circle(angles: Tensor) -> Tensor:

@@ -5,7 +5,11 @@ was written to its end; `training.dataset_writer` writes them. Plain zarr reads 
 
     frames (rows, H, W, 3) uint8      actions (rows, A) float32, actions[t] leads from frame t to t + 1
     boxes (rows, N, 4) float32        cx cy w h, 0 to 1; 0 where absent     present (rows, N) bool
-    oriented (rows, N, 5)  mass (rows, N, 2)  depth (rows, N, 5)  velocity (rows, N, 2)  state (rows, S)   where known
+    where known, float32:
+    oriented (rows, N, 5)             cx cy w h theta, as boxes; w >= h     mass (rows, N, 2) centre of mass
+    velocity (rows, N, 2)             image sizes a frame                   depth (rows, N, 5) percentiles 5 25 50 75 95
+    pose (rows, N, 6)                 x y z in the world's units, roll pitch yaw in radians
+    pose_velocity (rows, N, 3)        of x y z, a frame                     state (rows, S)
     category, instance (episodes, N)  -1 in slots that an episode does not use
     episode_offset, episode_length, episode_split (0 training, 1 validation), episode_source, episode_start (episodes,)
 """
@@ -29,7 +33,10 @@ KIND = "spectrabox dataset"
 EMPTY = -1  # category and instance of a slot without an object
 SPLITS = ("train", "validation")
 SplitName = Literal["train", "validation"]
-OBJECT_COLUMNS = {"boxes": 4, "oriented": 5, "mass": 2, "depth": 5, "velocity": 2}  # numbers an object has
+# Numbers an object has.
+OBJECT_COLUMNS = {"boxes": 4, "oriented": 5, "mass": 2, "depth": 5, "velocity": 2, "pose": 6, "pose_velocity": 3}
+# NaN where a number does not apply, as the yaw of a ball: such numbers are masked in the loss.
+MAY_NOT_APPLY = ("velocity", "pose", "pose_velocity")
 DEPTH_PERCENTILES = (5, 25, 50, 75, 95)
 
 

@@ -20,7 +20,8 @@ CONSTANT = 1e-6  # a smaller deviation is none: it counts as 1, so that dividing
 def statistics(root: zarr.Group, offset: np.ndarray, length: np.ndarray) -> dict[str, dict[str, Any]]:
     """Mean and std of actions, state and object columns over the episodes at `offset` with `length` rows.
 
-    The last action of an episode leads out of it and may not be known: it does not count. Depths count as logarithms.
+    The last action of an episode leads out of it and may not be known: it does not count. Depths count as logarithms;
+    numbers that do not apply (NaN) do not count.
     """
     rows = int(array_at(root, "frames").shape[0])
     training = np.zeros(rows + 1, np.int64)
@@ -40,7 +41,7 @@ def statistics(root: zarr.Group, offset: np.ndarray, length: np.ndarray) -> dict
 def _moments(root: zarr.Group, name: str, chosen: np.ndarray) -> dict[str, Any]:
     array = array_at(root, name)
     present = array_at(root, "present") if name in OBJECT_COLUMNS else None
-    count, total, squares = 0, np.zeros(array.shape[-1]), np.zeros(array.shape[-1])
+    count, total, squares = (np.zeros(array.shape[-1]) for _ in range(3))
     shift: np.ndarray | None = None  # near the mean: sums of squares then lose no digits
     for low in range(0, len(chosen), ROWS):
         wanted = chosen[low : low + ROWS]
@@ -52,13 +53,16 @@ def _moments(root: zarr.Group, name: str, chosen: np.ndarray) -> dict[str, Any]:
         values = np.log(np.maximum(values, 1e-6)) if name == "depth" else values
         if not len(values):
             continue
-        shift = values.mean(axis=0) if shift is None else shift
-        count += len(values)
-        total += (values - shift).sum(axis=0)
-        squares += ((values - shift) ** 2).sum(axis=0)
+        applies = ~np.isnan(values)
+        if shift is None:
+            shift = values.sum(axis=0, where=applies) / np.maximum(applies.sum(axis=0), 1)
+        count += applies.sum(axis=0)
+        total += (values - shift).sum(axis=0, where=applies)
+        squares += ((values - shift) ** 2).sum(axis=0, where=applies)
     if shift is None:
         return {"mean": [0.0] * len(total), "std": [1.0] * len(total), "count": 0}
-    mean = total / count
-    std = np.sqrt(np.maximum(squares / count - mean**2, 0))
+    counted = np.maximum(count, 1)
+    mean = total / counted
+    std = np.sqrt(np.maximum(squares / counted - mean**2, 0))
     std[std < CONSTANT] = 1.0
-    return {"mean": (mean + shift).tolist(), "std": std.tolist(), "count": count}
+    return {"mean": (mean + shift).tolist(), "std": std.tolist(), "count": int(count.max())}

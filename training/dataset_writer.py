@@ -24,6 +24,7 @@ from labeling.zarr_io import ROWS, write_array
 from training.dataset_format import (
     EMPTY,
     KIND,
+    MAY_NOT_APPLY,
     OBJECT_COLUMNS,
     SCHEMA,
     Dataset,
@@ -242,10 +243,7 @@ def checked(take: Take, layout: Layout) -> dict[str, np.ndarray]:
             raise DatasetError(f"{take.source} has {len(rows)} rows of {name} for {length} frames.")
         if name == "boxes":
             continue
-        bad = ~np.isfinite(rows[present] if name in OBJECT_COLUMNS else rows)
-        if bad.any():
-            where = "" if name in OBJECT_COLUMNS else f", first at frame {take.start + int(np.argwhere(bad)[0, 0])}"
-            raise DatasetError(f"{take.source} has {name} that are NaN or infinite{where}. Repair or remove them.")
+        _refuse_nonsense(take, name, rows, present)
         columns[name] = np.asarray(rows, np.float32)
     for name in ("present", *OBJECT_COLUMNS):
         if name in columns:
@@ -261,6 +259,27 @@ def refuse_to_replace(path: Path) -> None:
         open_dataset(path)
     except DatasetError as error:
         raise DatasetError(f"{path} exists and is no dataset. Choose another --out or remove it.") from error
+
+
+def _refuse_nonsense(take: Take, name: str, rows: np.ndarray, present: np.ndarray) -> None:
+    """DatasetError where numbers of a column cannot be right; what stands for absent objects does not count."""
+    ours = name in OBJECT_COLUMNS
+    if ours and rows.shape[1:] != (present.shape[1], OBJECT_COLUMNS[name]):
+        raise DatasetError(
+            f"{take.source}: {name} has the shape {rows.shape}, {OBJECT_COLUMNS[name]} numbers for each of "
+            f"{present.shape[1]} objects are needed."
+        )
+    counts = present[..., None] if ours else np.True_
+    bad = np.isinf(rows) if name in MAY_NOT_APPLY else ~np.isfinite(rows)
+    found = [(bad & counts, "that are NaN or infinite")]
+    if name == "depth":
+        found.append(((rows <= 0) & counts, "of 0 or less: distances from the camera are needed"))
+        falls = np.diff(rows, axis=-1, prepend=-np.inf) < 0
+        found.append((falls & counts, "that are not percentiles 5 25 50 75 95: they must not fall"))
+    for wrong, words in found:
+        if wrong.any():
+            frame = take.start + int(np.argwhere(wrong)[0, 0])
+            raise DatasetError(f"{take.source} has {name} {words}, first at frame {frame}. Repair or remove them.")
 
 
 def _refuse_boxes_outside(take: Take, boxes: np.ndarray, present: np.ndarray) -> None:

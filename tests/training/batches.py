@@ -28,5 +28,7 @@ def make_batch(
         mass=uniform(*place, 2),
         depth=uniform(*place, 5).cumsum(-1) + 1,
         velocity=uniform(*place, 2) * 0.1,
+        pose=uniform(*place, 6),
+        pose_velocity=uniform(*place, 3) * 0.1,
         state=uniform(windows, frames, 7),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,10 +20,14 @@ STATISTICS = {
     "log_depth": Statistics(np.array([0.1, 0.2, 0.3, 0.4, 0.5]), np.array([1.0, 2.0, 3.0, 4.0, 5.0])),
     "velocity": Statistics(np.array([0.0, 0.0]), np.array([0.05, 0.05])),
     "state": Statistics(np.full(7, 0.5), np.full(7, 0.25)),
+    "pose": Statistics(np.full(6, 0.5), np.full(6, 0.3)),
+    "pose_velocity": Statistics(np.zeros(3), np.full(3, 0.05)),
+    "oriented": Statistics(np.zeros(5), np.ones(5)),  # these two only tell that the dataset has them
+    "mass": Statistics(np.zeros(2), np.ones(2)),
 }
 SIZES: dict[BoxState, int] = {
     "bb": 4, "obb": 6, "obb2": 6, "bb+com": 6, "obb+com": 8, "obb2+com": 8, "bb+depth50": 5, "bb+depth25-75": 6,
-    "bb+depth05-95": 6, "compact7": 7, "exact": 7,
+    "bb+depth05-95": 6, "compact7": 7, "compact13": 13, "exact": 7,
 }  # fmt: skip
 
 
@@ -107,15 +110,24 @@ def test_a_number_that_does_not_apply_is_masked(batch: Batch) -> None:
 
 
 def test_compact13_has_place_velocity_and_three_angles(batch: Batch) -> None:
-    pose = torch.rand(6, 4, 3, 6)
-    usual = {name: Statistics(np.zeros(size), np.ones(size)) for name, size in (("pose", 6), ("velocity", 3))}
-    columns = {**batch.tensors(), "velocity": torch.rand(6, 4, 3, 3), "pose": pose}
-    columns["present"] = torch.ones_like(batch.present)
-    states = BoxStates("compact13", usual)(SimpleNamespace(**columns))
-    assert states.values.shape[-1] == 13
-    torch.testing.assert_close(states.values[..., 1:4], pose[..., :3])
-    torch.testing.assert_close(states.values[..., 7::2], pose[..., 3:].sin())
-    torch.testing.assert_close(states.values[..., 8::2], pose[..., 3:].cos())
+    batch = replace(batch, present=torch.ones_like(batch.present))
+    assert batch.pose is not None
+    assert batch.pose_velocity is not None
+    values = BoxStates("compact13", STATISTICS)(batch).values
+    assert (values[..., 0] == 1).all()
+    torch.testing.assert_close(values[..., 1:4], (batch.pose[..., :3] - 0.5) / 0.3)
+    torch.testing.assert_close(values[..., 4:7], batch.pose_velocity / 0.05)
+    torch.testing.assert_close(values[..., 7::2], batch.pose[..., 3:].sin())
+    torch.testing.assert_close(values[..., 8::2], batch.pose[..., 3:].cos())
+
+
+def test_compact13_masks_angles_that_do_not_apply(batch: Batch) -> None:
+    assert batch.pose is not None
+    pose = batch.pose.clone()
+    pose[:, :, 0, 3:5] = torch.nan  # a cube on a table has a yaw only
+    known = BoxStates("compact13", STATISTICS)(replace(batch, pose=pose)).known
+    assert not known[:, :, 0, 7:11].any()
+    assert known[:, :, 0, 11:][batch.present[:, :, 0]].all()
 
 
 def test_the_exact_state_is_standardised(batch: Batch) -> None:
@@ -127,10 +139,11 @@ def test_the_exact_state_is_standardised(batch: Batch) -> None:
 def test_a_column_that_the_dataset_lacks_is_named(batch: Batch) -> None:
     with pytest.raises(TargetError, match="obb needs the column oriented"):
         BoxStates("obb")(replace(batch, oriented=None))
-    with pytest.raises(TargetError, match=r"bb\+depth50 needs log_depth"):
+    with pytest.raises(TargetError, match=r"bb\+depth50 needs the column depth.*target.state=bb\."):
         BoxStates("bb+depth50", {})
-    with pytest.raises(TargetError, match="compact13 needs"):
-        BoxStates("compact13", STATISTICS)
+    flat = {name: STATISTICS[name] for name in ("oriented", "mass", "velocity")}
+    with pytest.raises(TargetError, match=r"compact13 needs the column pose and pose_velocity.*obb2[+]com, compact7\."):
+        BoxStates("compact13", flat)
 
 
 def test_each_kind_of_number_has_its_own_spread_of_frequencies() -> None:

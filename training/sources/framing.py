@@ -72,6 +72,11 @@ class Framing:
         sides = [np.maximum(long, short), np.minimum(long, short), turn]
         return np.concatenate([self.points(boxes[..., :2]), np.stack(sides, axis=-1)], axis=-1)
 
+    def column(self, name: str, values: np.ndarray) -> np.ndarray:
+        """A column of objects that has places in pixels, as shares of the square; other columns stay as they are."""
+        to_shares = {"oriented": self.oriented, "mass": self.points, "velocity": self.vectors}
+        return to_shares.get(name, np.asarray)(values)
+
     @cached_property
     def _scale(self) -> np.ndarray:
         _, _, width, height = self.inner

@@ -2,7 +2,9 @@
 
 Takes `pixels` (rows, H, W, 3) or (rows, 3, H, W), `action` (rows, A) and `state` or `proprio` (rows, S) if there. Boxes
 may stand in a column `boxes` (rows, N, 4), x1 y1 x2 y2 in pixels with NaN where an object is absent; without them a
-dataset trains plain LeWM. The action of an episode's last row may be NaN: it leads nowhere.
+dataset trains plain LeWM. With boxes, further columns of objects are taken over if there, named as in the dataset:
+`oriented` (rows, N, 5), `mass` and `velocity` (rows, N, 2) in pixels, `depth` (rows, N, 5), `pose` (rows, N, 6) and
+`pose_velocity` (rows, N, 3). The action of an episode's last row may be NaN: it leads nowhere.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from labeling.recipe import digest
-from training.dataset_format import DatasetError
+from training.dataset_format import OBJECT_COLUMNS, DatasetError
 from training.dataset_writer import Layout, Take
 from training.manifest import PrepareConfig
 from training.sources import Report, longest_episode, pieces
@@ -24,7 +26,7 @@ from training.sources.framing import Framing
 from training.sources.labels import groups_of_names
 from training.sources.reading import BLOCK
 
-VERSION = 1
+VERSION = 2
 STATES = ("state", "proprio")
 
 
@@ -46,6 +48,8 @@ class Hdf5:
             self._has_boxes = "boxes" in file
             objects = int(file["boxes"].shape[1]) if self._has_boxes else 0
             extra = {"state": int(file[self._state].shape[1])} if self._state else {}
+            self._known = _object_columns(file, path, objects) if objects else []
+            extra |= {name: OBJECT_COLUMNS[name] for name in self._known}
         self._framing = Framing(height, width, config.size, config.letterbox)
         names = [f"object-{number + 1}" for number in range(objects)]
         grouping, self._kept, self._category = groups_of_names(names, len(self._length), config)
@@ -84,6 +88,8 @@ class Hdf5:
                 actions[-1] = 0
         corners = np.asarray(file["boxes"][rows]) if self._has_boxes else np.zeros((stop - start, 0, 4))
         columns = {"actions": actions, "boxes": self._framing.boxes(corners[:, self._kept])}
+        for name in self._known:
+            columns[name] = self._framing.column(name, np.asarray(file[name][rows], np.float64)[:, self._kept])
         if self._state:
             columns["state"] = np.asarray(file[self._state][rows], np.float32)
         pictures = self._pictures(file[self._pixels], start, stop)
@@ -124,6 +130,16 @@ def _picture_column(file: Any, path: Path, asked: str) -> str:
         there = ", ".join(sorted(file)) or "nothing"
         raise DatasetError(f"{path}: choose the column of pictures with --camera NAME. The file has: {there}.")
     return found[0]
+
+
+def _object_columns(file: Any, path: Path, objects: int) -> list[str]:
+    """Further columns of objects in the file; DatasetError if one has another shape than it should."""
+    found = [name for name in OBJECT_COLUMNS if name in file and name != "boxes"]
+    for name in found:
+        wanted = (len(file["boxes"]), objects, OBJECT_COLUMNS[name])
+        if file[name].shape != wanted:
+            raise DatasetError(f"{path}: the column {name} has the shape {file[name].shape}, it should be {wanted}.")
+    return found
 
 
 def _shape(pixels: Any, path: Path) -> tuple[int, int, int]:

@@ -2,17 +2,20 @@
 
 Episodes are played in groups with a random generator each, so the first thousand of ten thousand episodes are the same
 as a thousand of their own. A simulator that offers `play` plays a group at once, others one episode after another.
+What else it knows of its objects it offers by the methods of `OFFERED`, each from states (T, ...) to (T, n, ...) in the
+units of the dataset, but places in pixels; without them objects are taken for upright and their middle for their mass.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from labeling.recipe import digest
+from training.dataset_format import OBJECT_COLUMNS
 from training.dataset_writer import Layout, Take
 from training.envs import Environment, make
 from training.manifest import PrepareConfig, SimulatorSource
@@ -20,6 +23,11 @@ from training.sources import Report
 from training.sources.framing import Framing
 from training.sources.labels import groups_of_names
 
+# Column of the dataset -> the method of a simulator that knows it.
+OFFERED = {
+    "oriented": "oriented_of", "mass": "masses_of", "velocity": "velocities_of", "depth": "depths_of",
+    "pose": "poses_of", "pose_velocity": "pose_velocities_of",
+}  # fmt: skip
 VERSION = 1  # raise it when the same seed gives other episodes
 GROUP = 64  # episodes that share a random generator
 
@@ -54,9 +62,11 @@ class Episodes:
             kind="simulator", version=VERSION, source=source.model_dump(mode="json"), seed=seed,
             settings=config.model_dump(mode="json", exclude={"camera"}),
         )  # fmt: skip
+        self._knows: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+            column: getattr(self._world, method) for column, method in OFFERED.items() if hasattr(self._world, method)
+        }
         extra = {"oriented": 5, "mass": 2, "state": self._world.state().size}
-        if hasattr(self._world, "velocities_of"):
-            extra["velocity"] = 2
+        extra |= {name: OBJECT_COLUMNS[name] for name in self._knows}
         self.layout = Layout((config.size, config.size), self._world.action_size, len(self._kept), extra)
 
     def takes(self, report: Report) -> Iterator[Take]:
@@ -82,9 +92,8 @@ class Episodes:
             "actions": actions, "boxes": boxes, "mass": boxes[..., :2], "state": states.reshape(len(states), -1),
             "oriented": np.concatenate([boxes, np.zeros_like(boxes[..., :1])], axis=-1),
         }  # fmt: skip
-        if "velocity" in self.layout.extra:
-            velocities: Any = self._world.velocities_of  # type: ignore[attr-defined]
-            columns["velocity"] = self._framing.vectors(velocities(states)[:, self._kept])
+        for name, known in self._knows.items():
+            columns[name] = self._framing.column(name, known(states)[:, self._kept])
         return Take(self.name, 0, self._pictures(states), columns, self._category, self._kept)
 
     def _pictures(self, states: np.ndarray) -> Iterator[np.ndarray]:
