@@ -1,37 +1,95 @@
-"""What does a trained model make of frames?"""
+"""What does a trained model make of frames, and what is really in them?"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from training.dataset import Dataset, Windows
 from training.dataset_format import SplitName
-from training.monitors import Frames
 from training.world_model import WorldModel
 
 MEMORY = 1 << 30  # bytes of the dataset that are held while frames are drawn from it
 BATCH = 250
 
 
-def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, seed: int = 0) -> Frames:
-    """Latents of `count` frames of a split, drawn without repetition (or all, if there are fewer), and their boxes."""
+@dataclass(frozen=True)
+class Seen:
+    """Latents of M frames in random order, and what the frames show."""
+
+    latents: np.ndarray  # (M, D)
+    frames: np.ndarray  # (M,) row of the dataset
+    boxes: np.ndarray  # (M, N, 4) cx cy w h
+    present: np.ndarray  # (M, N) bool
+    category: np.ndarray  # (M, N)
+    velocity: np.ndarray | None  # (M, N, 2)
+
+
+def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, seed: int = 0) -> Seen:
+    """Latents of `count` frames of a split, drawn without repetition (or all, if there are fewer)."""
     windows = Windows(dataset, split, length=1, batch=BATCH, seed=seed, memory_limit=MEMORY)
-    latents, boxes, present, category = [], [], [], []
+    columns: dict[str, list[torch.Tensor]] = {}
     for number, batch in enumerate(windows.batches(epoch=0)):
         if number * BATCH >= count:
             break
-        latents.append(model.encode(batch.frames[:, 0]).float().cpu())
-        boxes.append(batch.boxes[:, 0])
-        present.append(batch.present[:, 0])
-        category.append(batch.category)
-    parts = (torch.cat(column)[:count].numpy() for column in (latents, boxes, present, category))
-    return Frames(*parts)
+        found = {
+            "latents": model.encode(batch.frames[:, 0]).float().cpu(), "frames": batch.rows,
+            "boxes": batch.boxes[:, 0], "present": batch.present[:, 0], "category": batch.category,
+        }  # fmt: skip
+        if batch.velocity is not None:
+            found["velocity"] = batch.velocity[:, 0]
+        for name, column in found.items():
+            columns.setdefault(name, []).append(column)
+    arrays = {name: torch.cat(parts)[:count].numpy() for name, parts in columns.items()}
+    velocity = arrays.pop("velocity", None)
+    return Seen(**arrays, velocity=velocity)
 
 
-def positions(frames: Frames, category: int) -> np.ndarray:
-    """Centres of the objects of a category side by side, (M, 2 * objects); they must be there in every frame."""
-    chosen = (frames.category == category).all(axis=0)
-    if not frames.present[:, chosen].all():
-        raise ValueError(f"Objects of category {category} are missing in some frames.")
-    return frames.boxes[:, chosen, :2].reshape(len(frames.boxes), -1)
+@dataclass(frozen=True)
+class Quantity:
+    """Something about the objects that a latent may hold."""
+
+    rows: np.ndarray  # (K,) the frames that show it
+    values: np.ndarray  # (K, S)
+
+
+def quantities(seen: Seen, names: Mapping[int, str]) -> dict[str, Quantity]:
+    """Positions and velocities of each category's objects, and of all of them, by name.
+
+    Objects that are always there stand side by side, in their order. Of a category whose objects come and go the mean
+    over those that are there counts, for they have no order.
+    """
+    found: dict[str, Quantity] = {}
+    columns = {"position": seen.boxes[..., :2], "velocity": seen.velocity}
+    for what, values in columns.items():
+        if values is None:
+            continue
+        known = seen.present & np.isfinite(values).all(axis=-1)
+        parts = {name: _of(known & (seen.category == category), values) for category, name in names.items()}
+        parts = {name: part for name, part in parts.items() if len(part.rows) and part.values.std(axis=0).max() > 0}
+        found |= {f"{name}, {what}": part for name, part in parts.items()}
+        if len(parts) > 1:
+            found[f"all, {what}"] = _together(list(parts.values()))
+    return found
+
+
+def _of(member: np.ndarray, values: np.ndarray) -> Quantity:
+    """Of the objects that `member` (M, N) names in each frame."""
+    used = member.any(axis=0)
+    if used.any() and member[:, used].all():
+        return Quantity(np.arange(len(member)), values[:, used].reshape(len(values), -1))
+    rows = np.flatnonzero(member.any(axis=1))
+    there = member[rows, :, None]
+    mean = np.where(there, values[rows], 0).sum(axis=1) / there.sum(axis=1)
+    return Quantity(rows, mean)
+
+
+def _together(parts: list[Quantity]) -> Quantity:
+    """Side by side, in the frames that show them all."""
+    rows = parts[0].rows
+    for part in parts[1:]:
+        rows = np.intersect1d(rows, part.rows)
+    return Quantity(rows, np.concatenate([part.values[np.isin(part.rows, rows)] for part in parts], axis=1))

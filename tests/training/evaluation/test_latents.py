@@ -1,0 +1,58 @@
+"""Frames through a model, and what they show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.training.tiny_run import tiny_config, tiny_dataset
+from training.evaluation.latents import Seen, encoded, quantities
+from training.evaluation.prediction import prediction_errors
+from training.world_model import DataFacts, WorldModel, build
+
+NAMES = {0: "red", 1: "white"}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> WorldModel:
+    data = DataFacts.of(tiny_dataset(tmp_path / "tiny.zarr"))
+    torch.manual_seed(0)
+    objective = build(tiny_config(), data).eval()
+    return WorldModel(objective.model, objective.head, objective.target, tiny_config(), data, 0)
+
+
+def test_latents_stand_beside_what_their_frames_show(tmp_path: Path, model: WorldModel) -> None:
+    dataset = tiny_dataset(tmp_path / "same.zarr")
+    seen = encoded(model, dataset, "train", 100)
+    assert len(seen.latents) == len(np.unique(seen.frames)) == 100
+    for number in (0, 50, 99):
+        row = int(seen.frames[number])
+        picture = np.asarray(dataset.array("frames")[row])
+        np.testing.assert_allclose(model.encode(picture[None])[0], seen.latents[number], atol=1e-5)
+        np.testing.assert_array_equal(np.asarray(dataset.array("boxes")[row]), seen.boxes[number])
+
+
+def test_objects_that_come_and_go_count_by_their_mean() -> None:
+    boxes = np.arange(3 * 3 * 4, dtype=np.float32).reshape(3, 3, 4)
+    present = np.array([[True, True, True], [True, False, True], [True, False, False]])
+    category = np.array([[0, 1, 1]] * 3)
+    found = quantities(Seen(np.zeros((3, 2)), np.arange(3), boxes, present, category, None), NAMES)
+    np.testing.assert_array_equal(found["red, position"].values, boxes[:, 0, :2])
+    np.testing.assert_array_equal(found["white, position"].rows, [0, 1])
+    np.testing.assert_array_equal(found["white, position"].values, [boxes[0, 1:, :2].mean(axis=0), boxes[1, 2, :2]])
+    assert found["all, position"].values.shape == (2, 4)
+    assert not any(name.endswith("velocity") for name in found)
+
+
+def test_a_model_that_stands_still_has_error_one(tmp_path: Path, model: WorldModel) -> None:
+    class Still(torch.nn.Module):
+        def forward(self, latents: torch.Tensor, conditioning: torch.Tensor) -> torch.Tensor:
+            return latents
+
+    model.model.predictor = Still()  # type: ignore[assignment]
+    model.model.predicted_projector = torch.nn.Identity()  # type: ignore[assignment]
+    errors = prediction_errors(model, tiny_dataset(tmp_path / "same.zarr"), "validation", horizon=4)
+    np.testing.assert_allclose(errors, 1, rtol=1e-4)
