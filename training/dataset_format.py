@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 import zarr
+from pydantic import BaseModel
 from zarr.errors import GroupNotFoundError
 
 from labeling.zarr_io import array_at, attributes, load
@@ -52,6 +53,13 @@ class DatasetCategory:
     name: str
     members: tuple[str, ...]  # the kinds of things in it, as the source names them
     tracks: int  # objects over all episodes
+
+
+class World(BaseModel, frozen=True, extra="forbid"):
+    """The simulator that episodes were played in, as `training.envs.make` opens it."""
+
+    environment: str
+    options: dict[str, int | float] = {}
 
 
 @dataclass(frozen=True)
@@ -127,6 +135,12 @@ class Dataset:
     def fingerprint(self) -> str:
         """A hash of everything in the dataset; the same input gives the same."""
         return str(self.attributes["fingerprint"])
+
+    @property
+    def world(self) -> World | None:
+        """The simulator that it comes from, if it does."""
+        facts = self.attributes.get("world")
+        return None if facts is None else World.model_validate(facts)
 
     @cached_property
     def sources(self) -> list[str]:

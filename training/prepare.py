@@ -15,7 +15,7 @@ from pathlib import Path
 
 from labeling.recipe import digest
 from labeling.video import VideoError
-from training.dataset_format import SCHEMA, Dataset, DatasetCategory, DatasetError, open_dataset
+from training.dataset_format import SCHEMA, Dataset, DatasetCategory, DatasetError, World, open_dataset
 from training.dataset_writer import DatasetWriter, refuse_to_replace
 from training.manifest import Manifest, PathSource, PrepareConfig, SimulatorSource, Split, load_manifest
 from training.sources import Source
@@ -80,14 +80,16 @@ def prepare_manifest(
 ) -> Prepared:
     """Make the dataset that a manifest describes."""
     place = Path(out) if out else manifest.out
+    world = None
     if isinstance(manifest.source, SimulatorSource):
         from training.sources.simulator import Episodes
 
         assert manifest.seed is not None
         opened: Source = Episodes(manifest.source, manifest.seed, manifest.settings)
+        world = World(environment=manifest.source.environment, options=manifest.source.options)
     else:
         opened = _listed(manifest, manifest.source, videos)
-    made = write_dataset(opened, place, manifest.name, manifest.split, progress)
+    made = write_dataset(opened, place, manifest.name, manifest.split, progress, world)
     if manifest.frames is not None and made.frames != manifest.frames:
         made.notes.append(f"The manifest promises {manifest.frames} frames, the dataset has {made.frames}.")
     return made
@@ -113,7 +115,9 @@ def open_source(
     raise DatasetError(f"{path} {what}. Give a label store, a manifest (.yaml), an HDF5 file, or a LeRobot v3 folder.")
 
 
-def write_dataset(source: Source, out: Path, name: str, split: Split, progress: Progress | None = None) -> Prepared:
+def write_dataset(
+    source: Source, out: Path, name: str, split: Split, progress: Progress | None = None, world: World | None = None
+) -> Prepared:
     """Write the takes of a source as a dataset, unless that very dataset is there already."""
     recipe = digest(schema=SCHEMA, source=source.recipe, split=split.model_dump(mode="json"), name=name)
     refuse_to_replace(out)
@@ -138,7 +142,7 @@ def write_dataset(source: Source, out: Path, name: str, split: Split, progress: 
             raise DatasetError(f"Nothing in {source.name} can be used: {_some(problems) or 'there is no episode'}")
         made = writer.finish(
             name, source.categories, split, recipe=recipe, notes=source.notes, problems=problems,
-            created_by=f"spectrabox {version('spectrabox')}",
+            created_by=f"spectrabox {version('spectrabox')}", world=world and world.model_dump(),
         )  # fmt: skip
     if progress:
         progress(made.frames, made.frames)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from training.boxes import TargetError
 from training.config import TrainConfig, TrainError
-from training.dataset_format import Dataset, Statistics
+from training.dataset_format import Dataset, Statistics, World
 from training.models.heads import AuxiliaryHead
 from training.models.lewm import LeWM
 from training.objective import Objective
@@ -42,6 +42,8 @@ class DataFacts(BaseModel, frozen=True, extra="forbid"):
     objects: int
     categories: dict[int, str]  # id -> name
     statistics: dict[str, Usual]
+    path: str = ""  # where it was
+    world: World | None = None  # the simulator that it comes from
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
@@ -53,6 +55,7 @@ class DataFacts(BaseModel, frozen=True, extra="forbid"):
                 name: Usual(mean=usual.mean.tolist(), std=usual.std.tolist())
                 for name, usual in dataset.statistics.items()
             },
+            path=str(dataset.path.resolve()), world=dataset.world,
         )  # fmt: skip
 
     def arrays(self) -> Mapping[str, Statistics]:
