@@ -1,13 +1,17 @@
 """Where are the pictures in a file?
 
 Opens the picture stream of a file, and jumps into the middle of it: `time_stamps` lists the time stamps of all frames
-without decoding any, `decoded_from` begins at the key frame before the one wanted.
+without decoding any, `decoded_from` begins at the key frame before the one wanted. An avi does not say in which order
+its pictures are shown: there, `decoded_from_key` goes by those that were seen before.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import av
@@ -29,13 +33,47 @@ def opened(path: Path) -> Iterator[tuple[av.container.InputContainer, av.VideoSt
         yield container, stream
 
 
+@dataclass(frozen=True)
+class Seen:
+    """The frames that were decoded so far, without a gap from the first on."""
+
+    stamps: array[int] = field(default_factory=lambda: array("q"))  # time stamp of each
+    keys: array[int] = field(default_factory=lambda: array("q"))  # indices of those from which decoding can begin
+
+    def note(self, index: int, frame: av.VideoFrame) -> None:
+        """Remember a frame if it is the next."""
+        if index == len(self.stamps) and frame.pts is not None:
+            self.stamps.append(frame.pts)
+            if frame.key_frame:
+                self.keys.append(index)
+
+
+def is_avi(container: av.container.InputContainer) -> bool:
+    """Whether the file says when a frame is to be decoded, not when it is shown."""
+    return "avi" in container.format.name
+
+
+def packets(container: av.container.InputContainer, stream: av.VideoStream) -> Iterator[av.Packet[av.VideoStream]]:
+    """The packets from here on. Those of an avi are stamped with the time of decoding, for frames to be told apart."""
+    for packet in container.demux(stream):
+        if is_avi(container):
+            packet.pts = packet.dts
+        yield packet
+
+
 def time_stamps(path: Path) -> np.ndarray:
-    """Time stamps of the frames in the order in which they are shown, (T,) int64; empty if they do not tell frames."""
+    """Time stamps of the frames in the order in which they are shown, (T,) int64; empty if one cannot go by them.
+
+    That is so if they do not tell frames apart, or if decoding can only begin at the first frame, as in a gif. In an
+    avi they are known, but not which picture has which before it is decoded.
+    """
+    stamps, keys = [], 0
     with opened(path) as (container, stream):
-        if "avi" in container.format.name:  # says when a frame is to be decoded, not when it is shown
-            return np.zeros(0, np.int64)
-        stamps = [packet.pts for packet in container.demux(stream) if packet.size and not packet.is_discard]
-    if None in stamps:
+        for packet in packets(container, stream):
+            if packet.size and not packet.is_discard:
+                stamps.append(packet.pts)
+                keys += packet.is_keyframe
+    if None in stamps or keys < 2:
         return np.zeros(0, np.int64)
     order = np.sort(np.array(stamps, np.int64))
     return order if (np.diff(order) > 0).all() else np.zeros(0, np.int64)
@@ -48,7 +86,7 @@ def decoded_from(path: Path, stamps: np.ndarray, start: int) -> Generator[tuple[
     with opened(path) as (container, stream):
         try:
             container.seek(int(stamps[start]), stream=stream)
-            for frame in container.decode(stream):
+            for frame in _decoded(container, stream):
                 if frame.pts is None or frame.is_corrupt:
                     return
                 if start < len(stamps) and frame.pts == stamps[start]:
@@ -58,6 +96,43 @@ def decoded_from(path: Path, stamps: np.ndarray, start: int) -> Generator[tuple[
                     return
         except av.error.FFmpegError:  # who decodes from the beginning finds out what is wrong
             return
+
+
+def decoded_from_key(
+    path: Path, stamps: np.ndarray, seen: Seen, start: int
+) -> Generator[tuple[int, float, av.VideoFrame]]:
+    """As `decoded_from`, for an avi: from the last key frame that was seen before `start`, in the order seen then.
+
+    Frames that follow those known are added to `seen`.
+    """
+    if not seen.keys:
+        return
+    index = seen.keys[bisect_right(seen.keys, start) - 1]
+    met = False
+    with opened(path) as (container, stream):
+        try:
+            container.seek(seen.stamps[index], stream=stream)
+            for frame in _decoded(container, stream):
+                if frame.pts is None or frame.is_corrupt or index == len(stamps):
+                    return
+                expected = seen.stamps[index] if index < len(seen.stamps) else frame.pts
+                if frame.pts != expected:
+                    if met or (frame.key_frame and frame.pts > expected):
+                        return
+                    continue  # from before the key frame
+                met = True
+                seen.note(index, frame)
+                if index >= start:
+                    yield index, float((stamps[index] - stamps[0]) * stream.time_base), frame
+                index += 1
+        except av.error.FFmpegError:  # who decodes from the beginning finds out what is wrong
+            return
+
+
+def _decoded(container: av.container.InputContainer, stream: av.VideoStream) -> Iterator[av.VideoFrame]:
+    """The frames from here on."""
+    for packet in packets(container, stream):
+        yield from packet.decode()
 
 
 def _container(path: Path) -> av.container.InputContainer:

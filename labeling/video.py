@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import heapq
 import stat
-from array import array
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,22 +24,14 @@ from av.buffer import Buffer
 from labeling.containers import CUT, damage
 from labeling.pictures import PICTURE_SUFFIXES, numbered_pictures, read_picture
 from labeling.problems import VideoError, plainly, shown
-from labeling.streams import decoded_from, opened, time_stamps
+from labeling.rewinding import Frame, Rewinder
+from labeling.streams import Seen, decoded_from, decoded_from_key, is_avi, opened, packets, time_stamps
 
 __all__ = ["PICTURE_SUFFIXES", "VIDEO_SUFFIXES", "Frame", "Video", "VideoError"]
 
 VIDEO_SUFFIXES = {".mp4", ".mov", ".avi", ".mkv", ".webm", ".gif", ".m4v"}
 PICTURE_RATE = 24.0  # a folder of pictures has no clock of its own
 FORGIVEN = 0.02  # the share of frames that may be lost without a word: counts in headers are often off by a few
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One upright picture of a video."""
-
-    index: int
-    time: float  # seconds from the start
-    image: np.ndarray  # (H, W, 3) uint8, RGB
 
 
 class Video:
@@ -57,14 +48,17 @@ class Video:
         self.path = Path(path)
         self._watch = watch
         self._stamps: np.ndarray | None = None  # of all frames, as the file lists them; None before somebody asks
-        self._shown = array("q")  # time stamps of the frames that were decoded from the start on
+        self._seen = Seen()
+        self._count: int | None = None  # how many frames there are, as far as it is known
+        self._is_avi = False
+        self._rewinder = Rewinder(self._from_the_first)
         with plainly(self.path):
             is_folder = stat.S_ISDIR(self.path.stat().st_mode)
         self._pictures = numbered_pictures(self.path) if is_folder else []
         if is_folder and not self._pictures:
             raise VideoError(f"{shown(self.path)} is a folder without numbered jpg or png files. Number the pictures.")
         self.fps, self.expected_frames = (PICTURE_RATE, len(self._pictures)) if is_folder else self._probe()
-        with closing(self._images(0)) as images:
+        with closing(self._images()) as images:
             first = next(images, None)
         if first is None:
             raise VideoError(f"{shown(self.path)} holds no frame that can be decoded. Record or copy it again.")
@@ -75,16 +69,11 @@ class Video:
 
     def frames(self, start: int = 0) -> Iterator[Frame]:
         """Decode frames from index `start` to the end, at the working size."""
-        with closing(self._images(start)) as images:
-            for index, time, image in images:
-                height, width = image.shape[:2]
-                if (height, width) != (self.height, self.width):
-                    self._refuse_other_shape(index, height, width)
-                if (height, width) != (self.working_height, self.working_width):
-                    image = self._resized(image)
+        with closing(self._from(start) if start else self._from_the_first()) as frames:
+            for frame in frames:
                 if self._watch:
                     self._watch()
-                yield Frame(index, time, image)
+                yield frame
 
     def sha256(self) -> str:
         """Hash of the file's bytes, or of all pictures of a folder in their order."""
@@ -98,26 +87,42 @@ class Video:
     def _probe(self) -> tuple[float, int]:
         """The frame rate, and how many frames the container promises (0: it does not say)."""
         _refuse_unless_whole(self.path)
-        with opened(self.path) as (_, stream):
+        with opened(self.path) as (container, stream):
+            self._is_avi = is_avi(container)
             rate = stream.average_rate or stream.guessed_rate
             return float(rate) if rate else PICTURE_RATE, max(0, stream.frames)
 
-    def _images(self, start: int) -> Generator[tuple[int, float, np.ndarray]]:
-        """Index, time and upright image of each frame from `start` on, in the size it was made."""
+    def _from_the_first(self) -> Generator[Frame]:
+        """All frames, at the working size."""
+        with closing(self._images()) as images:
+            for image in images:
+                yield self._frame(*image)
+
+    def _from(self, start: int) -> Generator[Frame]:
+        """Frames from `start` on, at the working size, without decoding all that comes before if that can be helped."""
+        with closing(self._sought(start)) as sought:
+            for image in sought:
+                yield self._frame(*image)
+                start = image[0] + 1
+        if self._count is None or start < self._count:
+            yield from self._rewinder.frames(start)
+
+    def _frame(self, index: int, time: float, image: np.ndarray) -> Frame:
+        """An upright image as a frame of the working size."""
+        height, width = image.shape[:2]
+        if (height, width) != (self.height, self.width):
+            self._refuse_other_shape(index, height, width)
+        if (height, width) != (self.working_height, self.working_width):
+            image = self._resized(image)
+        return Frame(index, time, image)
+
+    def _images(self) -> Generator[tuple[int, float, np.ndarray]]:
+        """Index, time and upright image of each frame, in the size it was made."""
         if self._pictures:
-            for index, path in enumerate(self._pictures[start:], start):
-                yield index, index / PICTURE_RATE, read_picture(path)
+            yield from self._numbered(0)
             return
-        orientation: _Orientation | None = None
-        if start:
-            with closing(self._sought(start)) as sought:
-                for index, time, frame in sought:
-                    orientation = orientation or _Orientation.of(frame)
-                    yield index, time, orientation.upright(_pixels(frame))
-                    start = index + 1
-            if self._stamps is not None and start == len(self._stamps):
-                return
-        origin = time = 0.0
+        orientation = _Orientation()
+        index, origin, time = -1, 0.0, 0.0
         with closing(self._decode()) as frames:
             for index, (seconds, frame) in enumerate(frames):
                 if index == 0:
@@ -126,32 +131,48 @@ class Video:
                     time += 1 / self.fps
                 else:
                     time = seconds - origin
-                if index == len(self._shown) and frame.pts is not None:
-                    self._shown.append(frame.pts)
-                if index >= start and orientation is not None:
-                    yield index, time, orientation.upright(_pixels(frame))
+                self._seen.note(index, frame)
+                yield index, time, orientation.upright(_pixels(frame))
+        self._count = index + 1
 
-    def _sought(self, start: int) -> Generator[tuple[int, float, av.VideoFrame]]:
-        """Index, time and frame from `start` on without decoding all that comes before; ends early when in doubt."""
+    def _numbered(self, start: int) -> Iterator[tuple[int, float, np.ndarray]]:
+        for index, path in enumerate(self._pictures[start:], start):
+            yield index, index / PICTURE_RATE, read_picture(path)
+
+    def _sought(self, start: int) -> Generator[tuple[int, float, np.ndarray]]:
+        """As `_images`, from `start` on without decoding all that comes before; ends early when in doubt."""
+        if self._pictures:
+            yield from self._numbered(start)
+            return
         if self._stamps is None:
             self._stamps = time_stamps(self.path)
-        stamps = self._stamps
-        if self._shown:  # what was decoded is known for sure
-            stamps = np.concatenate([self._shown, stamps[stamps > self._shown[-1]]])
-        if len(self._stamps):
-            yield from decoded_from(self.path, stamps, start)
+            if self._count is None and len(self._stamps) and not self._is_avi:
+                self._count = len(self._stamps)
+        if not len(self._stamps):
+            return
+        orientation: _Orientation | None = None
+        with closing(self._sought_frames(start, self._stamps)) as frames:
+            for index, time, frame in frames:
+                orientation = orientation or _Orientation.of(frame)
+                yield index, time, orientation.upright(_pixels(frame))
+
+    def _sought_frames(self, start: int, stamps: np.ndarray) -> Generator[tuple[int, float, av.VideoFrame]]:
+        if self._is_avi:
+            return decoded_from_key(self.path, stamps, self._seen, start)
+        if known := self._seen.stamps:  # what was decoded is known for sure
+            stamps = np.concatenate([known, stamps[stamps > known[-1]]])
+        return decoded_from(self.path, stamps, start)
 
     def _decode(self) -> Generator[tuple[float | None, av.VideoFrame]]:
         """Time and frame, in the order in which they are shown; VideoError if some cannot be decoded."""
-        packets = count = corrupt = 0
+        read = count = corrupt = 0
         with opened(self.path) as (container, stream):
             # An avi says when a frame is to be decoded, not when it is shown: the n-th shown has the n-th such time.
-            is_avi = "avi" in container.format.name
             due: list[float] = []
             try:
-                for packet in container.demux(stream):
-                    packets += bool(packet.size and not packet.is_discard)
-                    if is_avi and packet.dts is not None and packet.time_base is not None:
+                for packet in packets(container, stream):
+                    read += bool(packet.size and not packet.is_discard)
+                    if self._is_avi and packet.dts is not None and packet.time_base is not None:
                         heapq.heappush(due, float(packet.dts * packet.time_base))
                     for frame in packet.decode():
                         # All that follows would be patched onto a first frame that is broken.
@@ -159,14 +180,14 @@ class Video:
                             raise VideoError(f"{shown(self.path)} is damaged at its first frame. Copy it again.")
                         count += 1
                         corrupt += frame.is_corrupt
-                        yield (heapq.heappop(due) if due else None) if is_avi else frame.time, frame
+                        yield (heapq.heappop(due) if due else None) if self._is_avi else frame.time, frame
             except av.error.FFmpegError as error:
                 where = f"after frame {count - 1}" if count else "at its first frame"
                 raise VideoError(
                     f"{shown(self.path)} cannot be decoded {where}: {error.strerror}. Re-encode it or remove it."
                 ) from error
             # An mp4 may count frames that an edit hides: there, what was read is what should have been seen.
-            promised = max(count, packets if "mp4" in container.format.name else stream.frames)
+            promised = max(count, read if "mp4" in container.format.name else stream.frames)
         whole = count - corrupt
         if promised - whole > max(2, FORGIVEN * promised):
             raise VideoError(
