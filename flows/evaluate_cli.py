@@ -1,0 +1,34 @@
+"""The command `spectrabox evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run of `spectrabox train`, or one of its checkpoints.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for figures and page; default: `evaluation` in the run.")
+    ] = None,
+    dataset: Annotated[Path | None, typer.Option(help="The dataset, if it is not where it was.")] = None,
+    which: Annotated[str, typer.Option(help="The checkpoint: best by validation loss, or last.")] = "best",
+    training: Annotated[
+        bool, typer.Option("--on-training-episodes", help="Judge on episodes that it was trained on; marked so.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+) -> None:
+    """Judge a world model: what its latents know, how far ahead it sees, and a verdict in one line.
+
+    It is judged on held-out episodes. Writes `evaluation.json`, a Markdown table, pictures, and a page with them all.
+
+    Example: `spectrabox evaluate runs/lab`
+    """
+    from flows.evaluate_console import judge
+
+    judge(run, out, dataset, which, training, device)

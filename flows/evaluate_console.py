@@ -1,0 +1,33 @@
+"""What a person sees at the terminal while a world model is judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Column, Table
+
+from flows.console import errors, terminal
+from flows.train_console import training_errors
+
+
+def judge(run: Path, out: Path | None, dataset: Path | None, which: str, training: bool, device: str) -> None:
+    """Evaluate a run, print its table and verdict, and write the page."""
+    with training_errors():
+        from training.evaluation import page
+        from training.evaluation.evaluate import dataset_of, evaluate
+        from training.world_model import load
+
+        model = load(run, which, device)
+        data = dataset_of(model, dataset)
+        with errors.status("opening the dataset") as status:
+            found, material = evaluate(model, data, run, "train" if training else "validation", status.update)
+            status.update("drawing")
+            place = page.write(found, material, out or run / "evaluation")
+        table = Table(*(Column(heading, justify="right" if heading else "left") for heading in page.HEADINGS))
+        for row in page.rows(found):
+            table.add_row(*(escape(cell) for cell in row))
+        terminal.print(table)
+        terminal.print(f"Error 1, 2, ... steps ahead, over that of standing still: {page.ahead(found)}")
+        terminal.print(escape(found.verdict), soft_wrap=True)
+        terminal.print(f"Page: {escape(str(place.resolve()))}", soft_wrap=True)

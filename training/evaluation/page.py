@@ -1,0 +1,63 @@
+"""How is an evaluation shown? As JSON, a Markdown table, pictures, and one HTML page that holds them all."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+from training.evaluation.evaluate import Evaluation, Material
+from training.evaluation.figures import draw
+
+HEADINGS = ("", "Spearman of distances", "linear probe: error", "r", "R²", "network probe: error", "r", "R²")
+TEMPLATE = "page.html"
+
+
+def write(found: Evaluation, material: Material, out: Path) -> Path:
+    """Write everything into a folder; the path of the page."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "evaluation.json").write_text(json.dumps(found.as_data(), indent=1), encoding="utf-8")
+    (out / "evaluation.md").write_text(markdown(found), encoding="utf-8")
+    pictures = {
+        title: f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+        for title, path in draw(found, material, out).items()
+    }
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    page = out / "index.html"
+    text = templates.get_template(TEMPLATE).render(
+        found=found, headings=HEADINGS, rows=rows(found), ahead=ahead(found), pictures=pictures
+    )
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+def rows(found: Evaluation) -> list[tuple[str, ...]]:
+    """The table of what latents know, a row for each quantity."""
+    return [
+        (name, f"{known.spearman:.3f}", *(
+            f"{value:.3g}"
+            for reading in (known.linear, known.network)
+            for value in (reading.error, reading.pearson, reading.r2)
+        ))
+        for name, known in found.knowledge.items()
+    ]  # fmt: skip
+
+
+def ahead(found: Evaluation) -> str:
+    """Errors of imagined latents in a line."""
+    return ", ".join(f"{error:.2f}" for error in found.prediction)
+
+
+def markdown(found: Evaluation) -> str:
+    """The figures as text."""
+    table = [HEADINGS, ("---",) * len(HEADINGS), *rows(found)]
+    lines = [f"| {' | '.join(cells)} |" for cells in table]
+    return "\n".join([
+        f"# {found.run}", "", found.verdict, "",
+        f"Judged at step {found.step} on the {found.split} episodes of {found.dataset}.", "", *lines, "",
+        f"Error of latents imagined 1, 2, ... steps ahead, over that of standing still: {ahead(found)}.", "",
+    ])  # fmt: skip
