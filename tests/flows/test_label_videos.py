@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import numpy as np
 import psutil
 import pytest
 from prefect.exceptions import ParameterTypeError
@@ -19,6 +22,7 @@ from flows.label_videos import label_videos
 from flows.local import server
 from labeling.run import label_folder
 from tests.conftest import Command
+from tests.labeling.odd_videos import video
 from tests.labeling.test_run import contents
 
 pytestmark = pytest.mark.slow
@@ -66,6 +70,72 @@ def test_command_runs_the_flow_with_a_server_of_its_own(spectrabox: Command, vid
     assert "broken.mp4" in result.stdout
     for noise in ("Traceback", "INFO", "WARNING", "prefect"):
         assert noise not in result.stderr
+
+
+NOISE = ("Traceback", "Error", "INFO", "WARNING", "CRITICAL", "prefect", "Prefect", "flow run", "Task run", "httpx")
+
+
+def environment(api: str) -> dict[str, str]:
+    """That of a user whose Prefect is set up to use this server."""
+    return {**os.environ, "PREFECT_API_URL": api, "COLUMNS": "400"}
+
+
+def sentences(output: str) -> list[str]:
+    """What is left on the terminal, line by line, without the progress bar that was drawn over."""
+    assert not [noise for noise in NOISE if noise in output], output
+    return [line.strip() for line in output.splitlines() if line.strip()]
+
+
+def test_strict_flow_says_which_video_stopped_it(api: str, spectrabox: Command, videos: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    shutil.copy(videos / "one.mp4", folder)
+    (folder / "broken.mp4").write_text("not a video")
+    result = spectrabox("label", folder, "--out", tmp_path / "labels.zarr", "--flow", "--strict", env=environment(api))
+    assert result.returncode == 1
+    assert result.stdout == ""
+    (line,) = sentences(result.stderr)
+    assert line.startswith(f"error {folder / 'broken.mp4'} is not a video that can be read")
+
+
+def test_flow_without_weights_says_how_to_get_them(api: str, spectrabox: Command, videos: Path, tmp_path: Path) -> None:
+    home = tmp_path / "weights"
+    result = spectrabox(
+        "label", videos, "--out", tmp_path / "labels.zarr", "--flow", "--proposals", "videocutler",
+        "--set", f"weights.folder={home}", env=environment(api),
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert sentences(result.stderr) == [
+        f"error The weights videocutler are not on this machine (looked in {home}). "
+        "Licence: CC BY-NC-SA 4.0, non-commercial use only. Download them (about 176 MB) with "
+        f"`spectrabox weights fetch videocutler --folder {home}`, "
+        f"or bring a copy with `spectrabox weights add videocutler PATH --folder {home}`."
+    ]
+    assert not (tmp_path / "labels.zarr").exists()
+
+
+def test_interrupted_flow_stops_with_one_sentence_and_goes_on_later(api: str, tmp_path: Path) -> None:
+    frames = np.random.default_rng(0).integers(0, 255, (600, 120, 160, 3), np.uint8)
+    for name in ("a.mp4", "b.mp4"):
+        (tmp_path / "videos").mkdir(exist_ok=True)
+        video(tmp_path / "videos" / name, frames)
+    out = tmp_path / "labels.zarr"
+    command = [sys.executable, "-m", "flows.cli", "label", str(tmp_path / "videos"), "--out", str(out), "--flow"]
+    run = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(api), start_new_session=True
+    )
+    while run.poll() is None and not (out.exists() and len(list(out.glob("stages/*"))) > 1):
+        time.sleep(0.01)
+    started = psutil.Process(run.pid).children(recursive=True)
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
+    printed, said = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert printed == ""
+    assert sentences(said) == ["Stopped. Run the same command again to go on from here."]
+    assert started
+    _, left = psutil.wait_procs(started, timeout=10)
+    assert not left
 
 
 def test_server_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
