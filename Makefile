@@ -5,7 +5,7 @@ READY := .venv/.ready
 
 .PHONY: demo test test-long check setup format lint clean
 
-demo: $(READY)  ## make a few videos, label them through the Prefect flow, write a report
+demo: $(READY)  ## make a few videos, label them through the Prefect flow, train a small world model on them
 	$(BIN)/spectrabox demo demo
 
 setup: $(READY)

@@ -11,7 +11,7 @@ import typer
 from flows import train_cli, weights_cli
 
 app = typer.Typer(
-    help="Drop a folder of videos in, get tracked boxes out.",
+    help="Drop a folder of videos in, get tracked boxes out, train a world model on them.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -27,7 +27,7 @@ app.add_typer(weights_cli.app, name="weights")
 def spectrabox(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
-    """Drop a folder of videos in, get tracked boxes out."""
+    """Drop a folder of videos in, get tracked boxes out, train a world model on them."""
     if version:
         from importlib.metadata import version as installed
 
@@ -146,12 +146,12 @@ def export(
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where the demo puts its videos, labels and report.")] = Path("demo"),
+    folder: Annotated[Path, typer.Argument(help="Where the demo puts all that it makes.")] = Path("demo"),
 ) -> None:
-    """Make a few videos, label them through the Prefect flow, and write a report."""
-    from flows import console
+    """Make a few videos, label them through the Prefect flow, write a report, and train a small world model."""
+    from flows.demo import run_demo
 
-    console.demo(folder)
+    run_demo(folder)
 
 
 def main() -> None:

@@ -14,10 +14,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from rich.table import Column, Table
 
 from labeling.checkpoints import WeightsError
-from labeling.config import LabelConfig, load_config
+from labeling.config import load_config
 from labeling.folder import Source
 from labeling.profiles import BackendError, Device
-from labeling.run import Listener, RunError, StrictStop, Summary, finished_run, label_folder
+from labeling.run import Listener, RunError, StrictStop, Summary, label_folder
 from labeling.settings_files import ConfigError
 from labeling.store import StoreError, open_store
 from labeling.video import VideoError
@@ -82,6 +82,11 @@ def print_summary(summary: Summary) -> None:
             f"The store also has labels of {len(summary.orphans)} video(s) that are no longer there ({escape(names)}). "
             "Remove them with --prune.", soft_wrap=True,
         )  # fmt: skip
+    if summary.pruned:
+        names = ", ".join(summary.pruned)
+        terminal.print(
+            f"Removed the labels of {len(summary.pruned)} video(s) that are gone: {escape(names)}.", soft_wrap=True
+        )
     if summary.up_to_date:
         terminal.print("Everything is up to date.")
     elif summary.note:
@@ -136,23 +141,6 @@ def export(store: Path, format: str, out: Path) -> None:
         from labeling.export import export as write
 
         terminal.print(escape(str(write(open_store(store), format, out))), soft_wrap=True)
-
-
-def demo(folder: Path) -> None:
-    """Make videos, label them through the flow, write a report."""
-    with plain_errors():
-        from flows.demo_videos import write_demo_videos
-        from flows.local import run_flow
-        from labeling.report import write_report
-
-        terminal.print(f"Videos: {len(write_demo_videos(folder / 'videos'))} in {escape(str(folder / 'videos'))}")
-        videos, store = folder / "videos", folder / "labels.zarr"
-        summary = finished_run(videos, store) or run_flow(videos, store, LabelConfig())
-        print_summary(summary)
-        page = folder / "report" / "index.html"
-        if not summary.up_to_date or not page.exists():
-            page = write_report(open_store(summary.store), folder / "report")
-        terminal.print(f"Report: {escape(str(page.resolve()))}", soft_wrap=True)
 
 
 @contextmanager

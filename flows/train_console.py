@@ -92,6 +92,7 @@ def train(
     with training_errors():
         chosen = bool(preset or file or settings)
         config = load_config(file, settings, preset) if chosen or not resume else None
+        sleeping_threads()
         with step_bar() as bar:
             from training.trainer import train as fit
 
@@ -136,6 +137,15 @@ def print_trained(trained: Trained) -> None:
     terminal.print(f"Curves: {escape(str(trained.curves))}", soft_wrap=True)
     terminal.print(f"Report: {escape(str(write_report(trained.run)))}", soft_wrap=True)
     terminal.print(f"World model: {escape(str(trained.run))} (best at step {trained.best_step})", soft_wrap=True)
+
+
+def sleeping_threads() -> None:
+    """Let torch's threads sleep while they wait for one another; only before torch is imported.
+
+    By default they spin, which keeps a core from those who have work: where another program takes one of two cores, a
+    step takes three to five times as long. Sleeping costs a tenth where all cores are free.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @contextmanager

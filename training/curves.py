@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from training.metrics import read
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
 FILE = "curves.png"
 LOWEST = -0.05
+COLUMNS = 4  # names in a row of a legend
 TERMS = {
-    "prediction": "next latent", "regularizer": "regularizer", "encoded": "boxes, encoded",
-    "predicted": "boxes, predicted",
+    "prediction": ("next latent", "C0"), "regularizer": ("regularizer", "C7"), "encoded": ("boxes, encoded", "C1"),
+    "predicted": ("boxes, predicted", "C3"),
 }  # fmt: skip
+SPREAD = {"rank": ("rank", "C2"), "sigreg": ("SIGReg statistic", "C7")}
 Rows = Sequence[dict[str, Any]]
 
 
@@ -31,30 +34,29 @@ def draw(run: Path) -> Path:
     rows = read(run)
     training = [row for row in rows if row["split"] == "train"]
     validation = [row for row in rows if row["split"] == "validation"]
-    figure = Figure(figsize=(12, 7.5), layout="constrained")
+    figure = Figure(figsize=(10, 6.6), layout="constrained")
     (loss, spread), (distance, position) = figure.subplots(2, 2, sharex=True)
     _losses(loss, training, validation)
-    _lines(spread, validation, {"rank": "rank", "sigreg": "SIGReg statistic"})
-    spread.set_title("latents of held-out frames")
-    spread.set_yscale("log")
-    for axes, key, title in (
-        (distance, "spearman", "Spearman: latent distance against box distance"),
-        (position, "probe", "R² of box positions, linear probe"),
-    ):
-        names = list(validation[-1][key]) if validation else []
-        for name in names:
+    for key, (name, colour) in SPREAD.items():
+        _line(spread, validation, [row[key] for row in validation], name, colour)
+    for axes, key in ((distance, "spearman"), (position, "probe")):
+        for number, name in enumerate(validation[-1][key] if validation else ()):
             values = [row[key].get(name) for row in validation]
             # A probe may be worse than the mean by any factor: that is shown as a little below 0.
-            _line(axes, validation, [None if value is None else max(value, LOWEST) for value in values], name)
-        axes.set_title(title)
-        axes.set_ylim(-0.1, 1.05)
+            shown = [None if value is None else max(value, LOWEST) for value in values]
+            _line(axes, validation, shown, name, f"C{number}")
+        axes.set_ylim(-0.08, 1.03)
         axes.set_xlabel("step")
-    for axes in (loss, spread, distance, position):
-        axes.grid(alpha=0.3)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(fontsize=8)
+    for axes in (loss, spread):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+    _frame(loss, "Terms of the loss (line: training, dots: validation)")
+    _frame(spread, "Latents of held-out frames: are they spread out?")
+    _frame(distance, "Do distances of latents follow distances of boxes? (Spearman)")
+    _frame(position, "Can positions be read off linearly? (R² of a probe)")
     if validation:
-        figure.suptitle(f"step {validation[-1]['step']}: {validation[-1]['verdict']}", fontsize=10)
+        verdict = f"step {validation[-1]['step']}: {validation[-1]['verdict']}"
+        figure.suptitle(fill(verdict, 110), fontsize=10, x=0.01, ha="left", weight="bold")
     draft = run / f".{FILE}"
     figure.savefig(draft, format="png", dpi=100)
     draft.replace(run / FILE)
@@ -63,20 +65,28 @@ def draw(run: Path) -> Path:
 
 def _losses(axes: Axes, training: Rows, validation: Rows) -> None:
     """Each term in one colour: a line for training, dots for validation."""
-    for number, (key, name) in enumerate(TERMS.items()):
+    for key, (name, colour) in TERMS.items():
         if any(row[key] for row in training):
-            axes.plot([row["step"] for row in training], [row[key] for row in training], f"C{number}", lw=1, label=name)
-            axes.plot([row["step"] for row in validation], [row[key] for row in validation], f"C{number}o", ms=3)
-    axes.set_yscale("log")
-    axes.set_title("terms of the loss (dots: validation)")
+            axes.plot([row["step"] for row in training], [row[key] for row in training], colour, lw=1.2, label=name)
+            axes.plot([row["step"] for row in validation], [row[key] for row in validation], "o", color=colour, ms=4)
 
 
-def _lines(axes: Axes, rows: Rows, names: dict[str, str]) -> None:
-    for key, name in names.items():
-        _line(axes, rows, [row[key] for row in rows], name)
-
-
-def _line(axes: Axes, rows: Rows, values: Sequence[float | None], name: str) -> None:
+def _line(axes: Axes, rows: Rows, values: Sequence[float | None], name: str, colour: str) -> None:
     known = [(row["step"], value) for row, value in zip(rows, values, strict=True) if value is not None]
     if known:
-        axes.plot(*zip(*known, strict=True), "o-", ms=3, lw=1, label=name)
+        axes.plot(*zip(*known, strict=True), "o-", color=colour, ms=4, lw=1.2, label=name)
+
+
+def _frame(axes: Axes, title: str) -> None:
+    """Title on the left, names of the lines in a row below it, nothing over the curves."""
+    names = len(axes.get_legend_handles_labels()[0])
+    rows = -(-names // COLUMNS)
+    axes.set_title(title, fontsize=9.5, loc="left", pad=8 + 12 * rows)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+    axes.grid(alpha=0.25)
+    if names:
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(-0.01, 0.99), ncols=COLUMNS, fontsize=8, frameon=False,
+            handlelength=1.2, columnspacing=1.2, borderaxespad=0.2,
+        )  # fmt: skip

@@ -1,0 +1,112 @@
+"""The demo as a user meets it: labels, dataset and world model from nothing; up to date the second time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import training
+from tests.training.tiny_run import numbers
+from training import checkpoint
+
+pytestmark = pytest.mark.slow
+
+# The real demo but for the size of the model and the length of its training.
+SMALL = """
+import sys
+from pathlib import Path
+from flows import demo
+from training.config import TrainConfig
+small = {"width": 16, "depth": 1, "heads": 2, "ffn": 32}
+demo.TRAINING = TrainConfig.model_validate({
+    "preset": "nball-cpu", "steps": int(sys.argv[2]), "batch": 8, "log_every": 2, "validate_every": 10,
+    "checkpoint_every": 5, "monitor_windows": 16,
+    "model": {"encoder": {**small, "patch": 16}, "predictor": {**small, "head_size": 8}},
+})
+demo.run_demo(Path(sys.argv[1]))
+"""
+STEPS = 20
+
+
+def start(folder: Path, steps: int = STEPS) -> subprocess.Popen[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
+    environment |= {"PREFECT_HOME": str(folder.parent / "prefect"), "COLUMNS": "200"}
+    return subprocess.Popen(
+        [sys.executable, "-c", SMALL, str(folder), str(steps)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env=environment,
+    )  # fmt: skip
+
+
+def run(folder: Path, steps: int = STEPS) -> tuple[str, str]:
+    """Output and errors of a demo that should end well."""
+    process = start(folder, steps)
+    out, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors
+    return out, errors
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """The folder of a first demo, and what it said."""
+    folder = tmp_path_factory.mktemp("first") / "demo"
+    return folder, *run(folder)
+
+
+def test_the_demo_ends_with_a_world_model_and_its_last_values(shown: tuple[Path, str, str]) -> None:
+    folder, out, errors = shown
+    for words in ("one_ball.mp4", "460 frames of 64 by 64, no actions", "R² of the position", f"step {STEPS}"):
+        assert words in out
+    for file in ("report/index.html", "run/curves.png", "run/report.md", "run/metrics.jsonl"):
+        assert (folder / file).is_file()
+    looks = [row for row in numbers(folder / "run") if row["split"] == "validation"]
+    assert len(looks) == 2
+    assert f"{looks[-1]['total']:.4g}" in out
+    assert looks[-1]["verdict"] in out
+    assert training.load(folder / "run", "last").model.actions == 0
+    noise = [line for line in errors.splitlines() if line.strip() and not line.startswith("step ")]
+    assert noise == []
+
+
+def test_a_second_demo_leaves_everything_as_it_is_and_says_so(shown: tuple[Path, str, str]) -> None:
+    folder, _, _ = shown
+    watched = ("labels.zarr/zarr.json", "dataset.zarr/zarr.json", "run/metrics.jsonl", "run/curves.png")
+    before = {name: (folder / name).stat().st_mtime_ns for name in watched}
+    out, errors = run(folder)
+    assert "Labels, dataset and world model are up to date." in out
+    assert "Everything is up to date." in out
+    assert "(was there already)" in out
+    assert errors.strip() == ""
+    assert {name: (folder / name).stat().st_mtime_ns for name in watched} == before
+
+
+def test_a_demo_that_is_stopped_while_it_trains_goes_on_to_the_same_numbers(
+    shown: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    folder, _, _ = shown
+    shutil.move(folder / "run", tmp_path / "run")
+    process = start(folder)
+    while process.poll() is None and checkpoint.last(folder / "run") is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "again to go on" in errors
+    assert checkpoint.read(checkpoint.find(folder / "run", "last")).step < STEPS
+    run(folder)
+    assert numbers(folder / "run") == numbers(tmp_path / "run")
+
+
+def test_a_run_of_other_settings_is_put_aside_not_lost(shown: tuple[Path, str, str]) -> None:
+    folder, _, _ = shown
+    before = numbers(folder / "run")
+    out, _ = run(folder, steps=5)
+    assert f"it is {folder / 'run-1'} now" in out
+    assert numbers(folder / "run-1") == before
+    assert checkpoint.read(checkpoint.find(folder / "run", "last")).step == 5
