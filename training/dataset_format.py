@@ -16,11 +16,11 @@ was written to its end; `training.dataset_writer` writes them. Plain zarr reads 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import zarr
@@ -64,10 +64,18 @@ class World(BaseModel, frozen=True, extra="forbid"):
 
 @dataclass(frozen=True)
 class Statistics:
-    """Mean and standard deviation of a column's components over the training split."""
+    """Mean, standard deviation and extremes of a column's components over the training split."""
 
     mean: np.ndarray
     std: np.ndarray
+    low: np.ndarray | None = None  # None: made before these were kept
+    high: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """From plain data."""
+        known = {name: row.get(name) for name in ("mean", "std", "low", "high")}
+        return cls(**{name: None if values is None else np.array(values) for name, values in known.items()})  # type: ignore[arg-type]
 
 
 class Dataset:
@@ -129,7 +137,7 @@ class Dataset:
     def statistics(self) -> dict[str, Statistics]:
         """Of `actions`, `state`, the object columns (over present objects) and `log_depth`, by name."""
         table = self.attributes["statistics"]
-        return {name: Statistics(np.array(row["mean"]), np.array(row["std"])) for name, row in table.items()}
+        return {name: Statistics.of(row) for name, row in table.items()}
 
     @property
     def fingerprint(self) -> str:

@@ -6,10 +6,10 @@ run and a saved one come from the same place. `load` opens the world model of a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -24,12 +24,25 @@ from training.models.lewm import LeWM
 from training.objective import Objective
 from training.targets import BoxTarget
 
+if TYPE_CHECKING:
+    from training.planning.costs import Cost
+    from training.planning.planner import Limits
+    from training.planning.settings import PlanConfig
+
 
 class Usual(BaseModel, frozen=True, extra="forbid"):
-    """Mean and standard deviation of a column."""
+    """Mean, standard deviation and extremes of a column."""
 
     mean: list[float]
     std: list[float]
+    low: list[float] | None = None
+    high: list[float] | None = None
+
+    @classmethod
+    def of(cls, statistics: Statistics) -> Self:
+        """The same as plain data."""
+        low, high = (None if end is None else end.tolist() for end in (statistics.low, statistics.high))
+        return cls(mean=statistics.mean.tolist(), std=statistics.std.tolist(), low=low, high=high)
 
 
 class DataFacts(BaseModel, frozen=True, extra="forbid"):
@@ -51,16 +64,13 @@ class DataFacts(BaseModel, frozen=True, extra="forbid"):
         return cls(
             name=dataset.name, fingerprint=dataset.fingerprint, size=dataset.size, action_dim=dataset.action_dim,
             objects=dataset.objects, categories={row.id: row.name for row in dataset.categories},
-            statistics={
-                name: Usual(mean=usual.mean.tolist(), std=usual.std.tolist())
-                for name, usual in dataset.statistics.items()
-            },
+            statistics={name: Usual.of(usual) for name, usual in dataset.statistics.items()},
             path=str(dataset.path.resolve()), world=dataset.world,
         )  # fmt: skip
 
     def arrays(self) -> Mapping[str, Statistics]:
         """The statistics as arrays."""
-        return {name: Statistics(np.array(usual.mean), np.array(usual.std)) for name, usual in self.statistics.items()}
+        return {name: Statistics.of(usual.model_dump()) for name, usual in self.statistics.items()}
 
 
 def build(config: TrainConfig, data: DataFacts) -> Objective:
@@ -115,6 +125,40 @@ class WorldModel:
     def cost(self, start: Tensor, goal: Tensor, actions: Tensor | np.ndarray) -> Tensor:
         """Squared distance (B, S) from the goal's latent (B, D) after candidate actions; see `rollout`."""
         return self.model.cost(self._here(start), self._here(goal), self._here(actions))
+
+    def plan(
+        self,
+        frames: Tensor | np.ndarray,
+        goal: Tensor | np.ndarray,
+        past: np.ndarray | None = None,
+        config: PlanConfig | None = None,
+        rules: Sequence[tuple[float, Cost]] = (),
+        limits: Limits | None = None,
+    ) -> np.ndarray:
+        """Actions that lead from what is seen now to a goal.
+
+        Args:
+            frames: What is seen, (H, W, 3) uint8, or the last C observations (C, H, W, 3), the newest last; for B
+                environments at once (B, C, H, W, 3).
+            goal: What should be seen in the end, (H, W, 3), or (B, H, W, 3).
+            past: Needed if C > 1: the actions ((C - 1) * skip, A) between these observations, or (B, ..., A).
+            config: How to search; by default as LeWM does.
+            rules: Further costs with their weights, from `training.planning.costs`.
+            limits: Lowest and highest action, numbers or (A,) each. By default plans are cut to the range of the
+                training data.
+
+        Returns:
+            (horizon * skip, A), or (B, horizon * skip, A), in the units of the training data.
+        """
+        from training.planning.planner import find_actions
+
+        frames, goal = (torch.as_tensor(values) for values in (frames, goal))
+        many = frames.ndim == 5
+        if not many:
+            frames, goal = frames.view(1, -1, *frames.shape[-3:]), goal[None]
+            past = None if past is None else np.asarray(past)[None]
+        actions = find_actions(self, frames, goal, past, config, rules, limits).actions
+        return actions if many else actions[0]
 
     @property
     def device(self) -> torch.device:

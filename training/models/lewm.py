@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from training.models.encoder import Encoder
 from training.models.layers import Projector
 from training.models.predictor import ActionEncoder, Predictor
+from training.models.unrolling import Unrolling
 from training.settings import MODELS, ModelConfig
 
 
@@ -69,7 +70,7 @@ class LeWM(nn.Module):
         return predicted
 
     def rollout(self, start: Tensor, actions: Tensor) -> Tensor:
-        """Imagine what candidate actions lead to.
+        """Imagine what candidate actions lead to; nothing is dropped out, not even in training.
 
         Args:
             start: (B, C, D), latents of C context frames.
@@ -83,12 +84,10 @@ class LeWM(nn.Module):
         context = start.shape[1]
         if not 1 <= context <= horizon:
             raise ValueError(f"{context} frames of context need at least as many actions; there are {horizon}.")
-        conditioning = self.action_encoder(actions.flatten(0, 1))
+        unrolling = Unrolling(self.predictor, self.action_encoder(actions.flatten(0, 1)))
         path = [*start.repeat_interleave(candidates, dim=0).unbind(1)]
-        for step in range(context, horizon + 1):
-            first = max(0, step - self.context)
-            state = self.predictor(torch.stack(path[first:], dim=1), conditioning[:, first:step])[:, -1]
-            path.append(self.predicted_projector(state))
+        while len(path) <= horizon:
+            path.append(self.predicted_projector(unrolling.next(path)))
         return torch.stack(path, dim=1).view(batch, candidates, horizon + 1, -1)
 
     def cost(self, start: Tensor, goal: Tensor, actions: Tensor) -> Tensor:
