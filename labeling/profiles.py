@@ -190,7 +190,12 @@ def assemble(config: LabelConfig, device: str) -> Backends:
     found = weights_of(config)
     paths = {"": Path()} | {entry: weights.path for entry, weights in found.items()}
     proposer, embedder, tracker = (part.build(config, paths[part.weights], device) for part in parts_of(config))
-    return Backends(proposer, embedder, tracker, {entry: weights.sha256 for entry, weights in found.items()})
+    hashes = {entry: weights.sha256 for entry, weights in found.items()}
+    if weight_hashes(config) != hashes:
+        from labeling.checkpoints import WeightsError
+
+        raise WeightsError("Weights were replaced while they were loaded. Run the same command again.")
+    return Backends(proposer, embedder, tracker, hashes)
 
 
 def _dense_enough(config: LabelConfig, settings: Sparse) -> Sparse:

@@ -55,6 +55,7 @@ class Summary:
     note: str  # what happened when the categories were found
     up_to_date: bool  # there was nothing to do
     orphans: list[str]  # videos that the store has labels of, and that are no longer there
+    pruned: list[str]  # videos that were no longer there, and whose labels were removed
 
     @property
     def failed(self) -> list[Outcome]:
@@ -113,6 +114,11 @@ class LabelRun:
             progress = (lambda done, expected: report(source, done, expected)) if report else None
             result = worker.run("track", self.out, source, self.config, self.device, progress)
             self._speeds[source.id] = result["frames"] / max(1e-9, result["seconds"])
+            # Weights that were replaced since the run began reach a worker that had to be started again.
+            if not pipeline.tracks_are_current(self.store, source, self.config, self._hashes, of_file=False):
+                raise RunError(
+                    "the weights were replaced during the run. Run the same command again, with the new ones."
+                )
 
         return self._attempt(source, work)
 
@@ -158,7 +164,8 @@ class LabelRun:
         outcomes.sort(key=lambda outcome: outcome.source)
         note = f"{self._words.note}; kept tracks are of {kinds}" if self._words else ""
         idle = not (self.todo or self.stale or self.failures)
-        return Summary(self.out, outcomes, note, idle, [] if self.prune else sorted(orphans.values()))
+        gone = sorted(orphans.values())
+        return Summary(self.out, outcomes, note, idle, *([], gone) if self.prune else (gone, []))
 
     def _attempt(self, source: Source, work: Callable[[Worker], object]) -> str:
         if self._closing:

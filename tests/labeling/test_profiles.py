@@ -6,18 +6,20 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from labeling import open_store, weights
+from labeling import open_store, profiles, weights
 from labeling.checkpoints import WeightsError
 from labeling.config import LabelConfig, load_config
 from labeling.profiles import BackendError, check_backends, names_of, parts_of
-from labeling.run import label_folder, side_by_side
+from labeling.run import LabelRun, RunError, label_folder, side_by_side
 from labeling.validate import validate
 from tests.labeling.odd_videos import video
+from tests.labeling.test_run import contents
 from tests.labeling.tiny_dino import write_dinov2
 from tests.labeling.tiny_sam import write_tiny_sam
 from tests.labeling.tiny_videocutler import write_colour_finder
@@ -102,6 +104,75 @@ def test_other_weights_redo_what_they_decide(clips: Path, cache: Path, tmp_path:
     assert label_folder(clips, out, config).up_to_date, "nobody asked that network"
     weights.add("facebook/dinov2-small", write_dinov2(tmp_path / "dinov2", seed=5), home)
     assert label_folder(clips, out, config).outcomes[0].fps is not None
+
+
+@pytest.fixture
+def two_clips(clips: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "clips"
+    folder.mkdir()
+    for name in ("a.mp4", "b.mp4"):
+        shutil.copy(clips / "walk.mp4", folder / name)
+    return folder
+
+
+@pytest.mark.slow
+def test_weights_replaced_during_a_run_do_not_reach_its_labels(two_clips: Path, cache: Path, tmp_path: Path) -> None:
+    home, out = tmp_path / "weights", tmp_path / "labels.zarr"
+    shutil.copytree(cache, home)
+    config = settings(home, embeddings="dinov2")
+    label_folder(two_clips, tmp_path / "undisturbed.zarr", config)
+    with LabelRun(two_clips, out, config) as run:
+        first, second = run.todo
+        assert run.track(first) == ""
+        replaced = weights.add("facebook/dinov2-small", write_dinov2(tmp_path / "dinov2", seed=5), home)
+        assert run.track(second) == ""
+        run.fit()
+        for source in run.stale:
+            run.label(source)
+        run.close()
+    assert contents(out) == contents(tmp_path / "undisturbed.zarr"), "the network that was loaded made them all"
+    assert dict(open_store(out).root.attrs)["weights"][0]["sha256"] != replaced.sha256
+    label_folder(two_clips, out, config)
+    label_folder(two_clips, tmp_path / "replaced.zarr", config)
+    assert contents(out) == contents(tmp_path / "replaced.zarr"), "the next run takes the new weights, and says so"
+    assert dict(open_store(out).root.attrs)["weights"][0]["sha256"] == replaced.sha256
+
+
+@pytest.mark.slow
+def test_a_run_is_not_made_of_old_and_new_weights(two_clips: Path, cache: Path, tmp_path: Path) -> None:
+    home, out = tmp_path / "weights", tmp_path / "labels.zarr"
+    shutil.copytree(cache, home)
+    config = settings(home, embeddings="dinov2")
+    with LabelRun(two_clips, out, config) as run:
+        first, second = run.todo
+        assert run.track(first) == ""
+        weights.add("facebook/dinov2-small", write_dinov2(tmp_path / "dinov2", seed=5), home)
+        run._workers[0].close()  # as if it had crashed: the next one loads what is there now
+        with pytest.raises(RunError, match="weights were replaced during the run"):
+            run.track(second)
+    summary = label_folder(two_clips, out, config)
+    assert [outcome.fps is None for outcome in summary.outcomes] == [False, True], "only the old one is tracked again"
+    label_folder(two_clips, tmp_path / "replaced.zarr", config)
+    assert contents(out) == contents(tmp_path / "replaced.zarr")
+
+
+def test_weights_replaced_while_they_are_loaded_are_refused(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "weights"
+    shutil.copytree(cache, home)
+    part = profiles.EMBEDDERS["dinov2"]
+
+    def build(*arguments: object) -> object:
+        weights.add("facebook/dinov2-small", write_dinov2(tmp_path / "dinov2", seed=5), home)
+        return part.build(*arguments)
+
+    monkeypatch.setitem(profiles.EMBEDDERS, "dinov2", replace(part, build=build))
+    config = settings(home, embeddings="dinov2")
+    with pytest.raises(WeightsError, match="replaced while they were loaded"):
+        profiles.assemble(config, "cpu")
+    monkeypatch.setitem(profiles.EMBEDDERS, "dinov2", part)
+    assert profiles.assemble(config, "cpu").hashes == profiles.weight_hashes(config)
 
 
 def test_every_missing_weight_is_named_with_its_licence_and_the_command(clips: Path, tmp_path: Path) -> None:

@@ -172,7 +172,8 @@ def test_labels_of_a_video_that_is_gone_stay_until_they_are_pruned(videos: Path,
     (folder / "one.mp4").unlink()
     assert label_folder(folder, out).orphans == ["one.mp4"]
     assert len(open_store(out)) == 3
-    assert label_folder(folder, out, prune=True).orphans == []
+    pruned = label_folder(folder, out, prune=True)
+    assert (pruned.orphans, pruned.pruned) == ([], ["one.mp4"])
     assert [open_store(out)[id].source for id in open_store(out)] == ["more/three.mp4", "room.mp4"]
     assert validate(out) == []
 
