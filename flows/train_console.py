@@ -142,8 +142,8 @@ def print_trained(trained: Trained) -> None:
 def sleeping_threads() -> None:
     """Let torch's threads sleep while they wait for one another; only before torch is imported.
 
-    By default they spin, which keeps a core from those who have work: where another program takes one of two cores, a
-    step takes three to five times as long. Sleeping costs a tenth where all cores are free.
+    By default they spin, which keeps a core from those who have work: on two busy cores a step takes two to five times
+    as long. Sleeping costs about a tenth where all cores are free.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 

@@ -30,6 +30,7 @@ Rows = Sequence[dict[str, Any]]
 def draw(run: Path) -> Path:
     """Write the picture of a run; its path."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogFormatter
 
     rows = read(run)
     training = [row for row in rows if row["split"] == "train"]
@@ -50,6 +51,7 @@ def draw(run: Path) -> Path:
     for axes in (loss, spread):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
     _frame(loss, "Terms of the loss (line: training, dots: validation)")
     _frame(spread, "Latents of held-out frames: are they spread out?")
     _frame(distance, "Do distances of latents follow distances of boxes? (Spearman)")

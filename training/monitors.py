@@ -27,7 +27,7 @@ PAIRED = 500  # frames whose pairs are compared
 REACH = 0.5  # image widths over which the distance between sets of boxes grows
 STILL = 0.005  # objects whose centres stray less than this share of the image have nothing to be represented
 ENOUGH = 20  # frames with the object, at least
-READABLE = 0.75  # R² of the probe: an object of which one of two axes is missing has about 0.5
+READABLE = 0.75  # R² of the probe: 0.5 is reached on a plateau where half of the variance cannot be read
 FELT = 0.1  # Spearman: what is ignored stays below 0.03, what is represented comes above 0.25
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -30,26 +28,31 @@ demo.TRAINING = TrainConfig.model_validate({
     "checkpoint_every": 5, "monitor_windows": 16,
     "model": {"encoder": {**small, "patch": 16}, "predictor": {**small, "head_size": 8}},
 })
+if "stop" in sys.argv:
+    import os, signal
+    from training import checkpoint
+    save = checkpoint.save
+    def save_and_stop(*given):
+        save(*given)
+        os.kill(os.getpid(), signal.SIGINT)
+    checkpoint.save = save_and_stop
 demo.run_demo(Path(sys.argv[1]))
 """
 STEPS = 20
 
 
-def start(folder: Path, steps: int = STEPS) -> subprocess.Popen[str]:
+def demo(folder: Path, steps: int = STEPS, *more: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     environment |= {"PREFECT_HOME": str(folder.parent / "prefect"), "COLUMNS": "200"}
-    return subprocess.Popen(
-        [sys.executable, "-c", SMALL, str(folder), str(steps)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, env=environment,
-    )  # fmt: skip
+    command = [sys.executable, "-c", SMALL, str(folder), str(steps), *more]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=environment)
 
 
 def run(folder: Path, steps: int = STEPS) -> tuple[str, str]:
     """Output and errors of a demo that should end well."""
-    process = start(folder, steps)
-    out, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
-    return out, errors
+    ended = demo(folder, steps)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout, ended.stderr
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +94,9 @@ def test_a_demo_that_is_stopped_while_it_trains_goes_on_to_the_same_numbers(
 ) -> None:
     folder, _, _ = shown
     shutil.move(folder / "run", tmp_path / "run")
-    process = start(folder)
-    while process.poll() is None and checkpoint.last(folder / "run") is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert "again to go on" in errors
+    stopped = demo(folder, STEPS, "stop")  # after its first checkpoint
+    assert stopped.returncode == 130, stopped.stderr
+    assert "again to go on" in stopped.stderr
     assert checkpoint.read(checkpoint.find(folder / "run", "last")).step < STEPS
     run(folder)
     assert numbers(folder / "run") == numbers(tmp_path / "run")
