@@ -9,9 +9,12 @@ from training.dataset import Windows
 from training.dataset_format import open_dataset
 from training.envs import make
 from training.envs.nball import MAX_ACTION
-from training.manifest import PrepareConfig, SimulatorSource
+from training.manifest import PrepareConfig, SimulatorSource, Split
+from training.prepare import write_dataset
+from training.settings import TargetConfig
 from training.simulate import simulate
 from training.sources.simulator import Episodes
+from training.targets import BoxTarget
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +133,49 @@ def test_a_world_that_cannot_play_many_episodes_at_once_plays_one_by_one(monkeyp
     np.testing.assert_allclose(np.diff(state, axis=0), actions[:-1])
     assert next(iter(takes[1].pictures)).shape == (5, 16, 16, 3)
     assert [row.name for row in source.categories] == ["lamp"]
+
+
+class Crate(Lamp):
+    """A world that knows more of its two objects than their boxes."""
+
+    def boxes(self):
+        return {"crate": np.array([2.0, 2, 10, 10]), "ball": np.array([4.0, 8, 8, 12])}
+
+    def oriented_of(self, states):
+        return np.broadcast_to([6.0, 6, 8, 4, 0.5], (len(states), 2, 5))
+
+    def depths_of(self, states):
+        return states[:, None] / 100 + np.arange(1.0, 6) + np.zeros((1, 2, 1))
+
+    def poses_of(self, states):
+        pose = np.concatenate([states, states, states, states, states, states], axis=1)[:, None].repeat(2, axis=1)
+        pose[:, 1, 3:] = np.nan  # a ball points nowhere
+        return pose
+
+    def pose_velocities_of(self, states):
+        return np.gradient(self.poses_of(states)[..., :3], axis=0)
+
+
+def test_what_a_simulator_knows_of_its_objects_comes_into_the_dataset(tmp_path, monkeypatch):
+    def crate(name, **options):
+        world = Crate()
+        world.reset(0)
+        return world
+
+    monkeypatch.setattr("training.sources.simulator.make", crate)
+    source = Episodes(SimulatorSource(environment="crate", episodes=12, frames=6), 1, PrepareConfig(size=16))
+    data = open_dataset(write_dataset(source, tmp_path / "d.zarr", "crates", Split()).path)
+    assert {"oriented", "depth", "pose", "pose_velocity"} < set(data.columns)
+    state = data.array("state")[:]
+    np.testing.assert_allclose(data.array("pose")[:, 0], state.repeat(6, axis=1))
+    assert np.isnan(data.array("pose")[:, 1, 3:]).all()
+    np.testing.assert_allclose(data.array("depth")[:, 1], state / 100 + np.arange(1, 6), rtol=1e-6)
+    np.testing.assert_allclose(data.array("oriented")[0, 0], [6 / 16, 6 / 16, 8 / 16, 4 / 16, 0.5], rtol=1e-6)
+    target = BoxTarget.of(TargetConfig(state="compact13", matching="none"), data)
+    known = target(next(Windows(data, batch=4).batches(0))).known.view(4, 4, 2, 13)
+    assert known[:, :, 0].all()
+    assert known[:, :, 1, :7].all()
+    assert not known[:, :, 1, 7:].any()
 
 
 def test_only_some_kinds_of_objects_can_be_targets(tmp_path):
