@@ -29,12 +29,11 @@ demo.TRAINING = TrainConfig.model_validate({
     "model": {"encoder": {**small, "patch": 16}, "predictor": {**small, "head_size": 8}},
 })
 if "stop" in sys.argv:
-    import os, signal
     from training import checkpoint
     save = checkpoint.save
     def save_and_stop(*given):
         save(*given)
-        os.kill(os.getpid(), signal.SIGINT)
+        raise KeyboardInterrupt  # what Ctrl-C becomes; the signal itself is ignored in the background of a shell
     checkpoint.save = save_and_stop
 demo.run_demo(Path(sys.argv[1]))
 """
