@@ -13,7 +13,10 @@ import numpy as np
 
 # Named, not imported: a simulator's own dependencies are needed only by those who use it.
 _REGISTRY = {
+    "cube": "training.envs.cube:Cube",
     "nball": "training.envs.nball:NBall",
+    "push_t": "training.envs.push_t:PushT",
+    "reacher": "training.envs.reacher:Reacher",
     "two_room": "training.envs.two_room:TwoRoom",
 }
 
@@ -38,6 +41,9 @@ class Environment(Protocol):
 
     def state(self) -> np.ndarray:
         """All that decides picture and future, as floats."""
+
+    def set_state(self, state: np.ndarray) -> None:
+        """Go on from a state."""
 
     def boxes(self) -> dict[str, np.ndarray]:
         """Box (4,) of every named object: x1 y1 x2 y2 in continuous pixels, whole even where it is covered."""

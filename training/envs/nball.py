@@ -55,6 +55,10 @@ class NBall:
         """Positions and velocities, (1 + n, 4)."""
         return self._state.copy()
 
+    def set_state(self, state: np.ndarray) -> None:
+        """Go on from a state."""
+        self._state = np.array(state, float)
+
     def boxes(self) -> dict[str, np.ndarray]:
         """The square around each disc."""
         return dict(zip(self.object_names, self.boxes_of(self._state), strict=True))

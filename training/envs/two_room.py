@@ -1,13 +1,14 @@
 """Two rooms, a wall and a door: an agent, drawn as a soft red blob, goes where its actions lead.
 
-States are (2,): the agent's place in pixels. `advance` and `draw` take batches of states, `play` plays many episodes
-at once.
+States are (2,): the agent's place in the rooms, which are 224 wide; pictures may be smaller. `advance` and
+`draw` take batches of states, `play` plays many episodes at once.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+import cv2
 import numpy as np
 
 from training.envs.nball import limited
@@ -15,6 +16,7 @@ from training.envs.nball import limited
 SIDE = 224
 SIGMA = 7.0  # of the blob
 VISIBLE = 2.15 * SIGMA  # where its opacity falls to a tenth: the edge of its box
+SMALLEST = 16  # pixels of a picture
 REACH = 25  # further out its opacity is less than one grey level in two
 RADIUS = 7.0  # the agent keeps this far from walls
 FRAME_OUTER, FRAME_INNER = 10, 14  # the line around both rooms
@@ -34,16 +36,18 @@ class TwoRoom:
     name = "two_room"
     fps = 10.0
     action_size = 2
-    size = (SIDE, SIDE)
     object_names: ClassVar = ["agent"]
 
-    def __init__(self, door: float = 49.0) -> None:
-        """Two rooms whose door has its middle `door` pixels from the top."""
+    def __init__(self, door: float = 49.0, size: int = SIDE) -> None:
+        """Two rooms whose door has its middle `door` from the top, in pictures of `size` pixels."""
         lowest, highest = FRAME_INNER + DOOR_HALF, SIDE - FRAME_INNER - DOOR_HALF
         if not lowest <= door <= highest:
             raise ValueError(f"A door at {door} does not fit the wall: choose {lowest} to {highest}.")
-        self.door = door
-        self._background = _rooms(door)
+        if size < SMALLEST:
+            raise ValueError(f"In pictures of {size} pixels nobody sees the door: choose {SMALLEST} or more.")
+        self.door, self.size = door, (size, size)
+        self._scale = size / SIDE
+        self._background = np.asarray(cv2.resize(_rooms(door), self.size, interpolation=cv2.INTER_AREA))
         self._place = np.zeros(2)
         self.target = np.zeros(2)  # where the policy is going
         self.reset(0)
@@ -66,6 +70,10 @@ class TwoRoom:
     def state(self) -> np.ndarray:
         """The agent's place, (2,)."""
         return self._place.copy()
+
+    def set_state(self, state: np.ndarray) -> None:
+        """Go on from a state."""
+        self._place = np.array(state, float)
 
     def boxes(self) -> dict[str, np.ndarray]:
         """The box of the agent, where its opacity is above a tenth."""
@@ -94,7 +102,8 @@ class TwoRoom:
 
     def boxes_of(self, states: np.ndarray) -> np.ndarray:
         """The agent's box, (..., 1, 4), for states (..., 2)."""
-        return np.concatenate([states - VISIBLE, states + VISIBLE], axis=-1).clip(0, SIDE)[..., None, :]
+        corners = np.concatenate([states - VISIBLE, states + VISIBLE], axis=-1).clip(0, SIDE)
+        return corners[..., None, :] * self._scale
 
     def advance(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """States (B, 2) one step after actions (B, 2)."""
@@ -113,18 +122,19 @@ class TwoRoom:
         return moved
 
     def draw(self, states: np.ndarray) -> np.ndarray:
-        """Pictures (B, 224, 224, 3) of states (B, 2)."""
-        frames = np.broadcast_to(self._background, (len(states), *self._background.shape)).copy()
-        colour = np.array(AGENT_COLOUR, np.float32)
-        patch = 2 * REACH
-        for frame, place in zip(frames, states, strict=True):
-            left, top = np.clip(np.rint(place).astype(int) - REACH, 0, SIDE - patch)
-            steps = np.arange(patch) + 0.5
-            across = np.exp(-((left + steps - place[0]) ** 2) / (2 * SIGMA**2)).astype(np.float32)
-            down = np.exp(-((top + steps - place[1]) ** 2) / (2 * SIGMA**2)).astype(np.float32)
-            opacity = (down[:, None] * across)[..., None]
-            under = frame[top : top + patch, left : left + patch]
-            under[:] = under + opacity * (colour - under) + 0.5
+        """Pictures (B, size, size, 3) of states (B, 2)."""
+        side, sigma, reach = self.size[0], SIGMA * self._scale, int(np.ceil(REACH * self._scale))
+        place = states * self._scale
+        corner = np.clip(np.rint(place).astype(int) - reach, 0, side - 2 * reach)
+        pixel = corner[..., None] + np.arange(2 * reach)  # (B, 2, P)
+        fall = np.exp(-((pixel + 0.5 - place[..., None]) ** 2) / (2 * sigma**2)).astype(np.float32)
+        opacity = fall[:, 1, :, None] * fall[:, 0, None]
+        spot = np.arange(len(states))[:, None, None] * side**2 + pixel[:, 1, :, None] * side + pixel[:, 0, None]
+        frames = np.empty((len(states), *self._background.shape), np.uint8)
+        frames[:] = self._background
+        pixels = frames.reshape(-1, 3)
+        under = pixels[spot]
+        pixels[spot] = under + opacity[..., None] * (np.array(AGENT_COLOUR, np.float32) - under) + np.float32(0.5)
         return frames
 
 

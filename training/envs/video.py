@@ -1,14 +1,14 @@
-"""An episode of a simulator as a video that the labeling reads, with its true boxes beside it if asked for.
+"""An episode of a simulator as a video that the labeling reads, with actions and true boxes beside it if asked for.
 
 `record` plays an episode, `write_episode` writes it as H.264 mp4 and, with `truth`, as JSON of the same name: video,
-width, height, fps, frames, and per object a box or null for every frame.
+width, height, fps, frames, and per object a box or null for every frame; actions go to `clip.actions.npy`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ class Episode:
     fps: float
     frames: np.ndarray  # (T, H, W, 3) uint8
     actions: np.ndarray  # (T - 1, A), actions[t] leads from frame t to t + 1
-    boxes: dict[str, np.ndarray]  # name -> (T, 4)
+    boxes: dict[str, np.ndarray]  # name -> (T, 4), NaN out of view
+    parts: dict[str, str] = field(default_factory=dict)  # name -> the whole that it is a part of
 
 
 def record(environment: Environment, frames: int, seed: int) -> Episode:
@@ -51,11 +52,12 @@ def record(environment: Environment, frames: int, seed: int) -> Episode:
         environment.draw(np.stack(states)),
         np.array(actions).reshape(-1, environment.action_size),
         {name: np.stack([frame[name] for frame in boxes]) for name in boxes[0]},
+        getattr(environment, "parts", {}),
     )
 
 
 def write_episode(path: Path, episode: Episode, truth: bool = False) -> bool:
-    """Write an episode as mp4 (and its true boxes as JSON); return whether anything on disk changed.
+    """Write an episode as mp4 (with `truth`, its actions and true boxes too); return whether anything on disk changed.
 
     A file that already holds the very same bytes is left alone. A reader never sees a half-written file.
     """
@@ -67,6 +69,9 @@ def write_episode(path: Path, episode: Episode, truth: bool = False) -> bool:
         if truth:
             draft.write_text(json.dumps(ground_truth(path.name, episode)))
             changed = _settle(draft, path.with_suffix(".json")) or changed
+            with draft.open("wb") as file:
+                np.save(file, episode.actions.astype(np.float32))
+            changed = _settle(draft, path.with_suffix(".actions.npy")) or changed
     finally:
         draft.unlink(missing_ok=True)
     return changed
@@ -88,11 +93,15 @@ def encode(path: Path, frames: np.ndarray, fps: float, quality: int = QUALITY) -
 def ground_truth(video: str, episode: Episode) -> dict[str, Any]:
     """The true boxes of an episode as plain data; null where an object is out of view."""
     count, height, width = episode.frames.shape[:3]
-    objects = []
-    for number, (name, boxes) in enumerate(episode.boxes.items(), 1):
+    objects: list[dict[str, Any]] = []
+    for name, boxes in (episode.boxes | wholes(episode)).items():
         boxes = boxes.clip(0, [width, height, width, height])
         rows = [np.round(box, 3).tolist() if (box[2:] > box[:2]).all() else None for box in boxes]
-        objects.append({"id": number, "name": name, "role": "main", "boxes": rows})
+        whole = episode.parts.get(name)
+        belongs = {"role": "part", "group": whole} if whole else {"role": "main"}
+        if name in episode.parts.values():
+            belongs["group"] = name
+        objects.append({"id": len(objects) + 1, "name": name, **belongs, "boxes": rows})
     return {
         "video": video,
         "width": width,
@@ -105,6 +114,16 @@ def ground_truth(video: str, episode: Episode) -> dict[str, Any]:
         "box_type": "amodal",
         "source": f"{episode.environment} seed {episode.seed}",
     }
+
+
+def wholes(episode: Episode) -> dict[str, np.ndarray]:
+    """Boxes (T, 4) around all parts of each thing that has parts: one who looks sees a robot, not its links."""
+    found = {}
+    for whole in dict.fromkeys(episode.parts.values()):
+        parts = np.stack([boxes for name, boxes in episode.boxes.items() if episode.parts.get(name) == whole])
+        low, high = np.fmin.reduce(parts[..., :2]), np.fmax.reduce(parts[..., 2:])
+        found[whole] = np.concatenate([low, high], axis=-1)
+    return found
 
 
 def _settle(draft: Path, path: Path) -> bool:
