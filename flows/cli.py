@@ -54,7 +54,9 @@ def label(
     ] = None,
     proposals: Annotated[str | None, typer.Option(help="In its place: motion, videocutler or maskcut.")] = None,
     embeddings: Annotated[str | None, typer.Option(help="In its place: appearance or dinov2.")] = None,
-    tracker: Annotated[str | None, typer.Option(help="In its place: association, sam2, sam3 or edgetam.")] = None,
+    tracker: Annotated[
+        str | None, typer.Option(help="In its place: association, sam2, sam3, edgetam or sam2-native.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
     set_: Annotated[
         list[str] | None,

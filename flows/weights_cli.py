@@ -1,4 +1,4 @@
-"""The `spectrabox weights` commands: which checkpoints there are, getting them, and checking them."""
+"""The `spectrabox weights` commands: which checkpoints there are, getting, checking and removing them."""
 
 from __future__ import annotations
 
@@ -100,6 +100,20 @@ def verify(
         if not findings:
             terminal.print(f"No weights in {escape(str(weights.cache_folder(folder)))}", soft_wrap=True)
         raise typer.Exit(1 if any(finding.problem for finding in findings) else 0)
+
+
+@app.command()
+def remove(name: Name, folder: Folder = None) -> None:
+    """Delete a checkpoint from this machine, also one whose download broke off; says how much room that makes."""
+    from rich.filesize import decimal
+    from rich.markup import escape
+
+    from flows.console import plain_errors, terminal
+    from labeling import weights
+
+    with plain_errors():
+        freed = weights.remove(name, folder)
+        terminal.print(f"Removed {escape(name)}: {decimal(freed)} freed.", soft_wrap=True)
 
 
 @contextmanager

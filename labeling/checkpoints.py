@@ -58,6 +58,8 @@ _VIDEOCUTLER = (
     "https://drive.usercontent.google.com/download?id=11TACB8tOaAc-eXBo_i2arR_7qgGSeXRg&export=download&confirm=t"
 )
 
+_META = "https://dl.fbaipublicfiles.com/segment_anything_2/092824/"
+
 # The main branches of the DINO /16 repositories hold a pickle only: these commits are the hub's own conversions of it.
 _COMMITS = {
     "dinov2-small": "ed25f3a31f01632728cabb09d1542f84ab7b0056",
@@ -85,6 +87,13 @@ _TABLE = (
     Checkpoint("facebook/sam2.1-hiera-small", "SAM 2.1 tracker, small", APACHE, 184),
     Checkpoint("facebook/sam2.1-hiera-base-plus", "SAM 2.1 tracker, base plus", APACHE, 323),
     Checkpoint("facebook/sam2.1-hiera-large", "SAM 2.1 tracker, large", APACHE, 898),
+    *(
+        Checkpoint(
+            f"sam2.1_hiera_{size}.pt", f"SAM 2.1 for sam2-native, {size}", APACHE, megabytes,
+            f"sam2.1_hiera_{size}.pt", f"{_META}sam2.1_hiera_{size}.pt", "https://github.com/facebookresearch/sam2",
+        )
+        for size, megabytes in {"tiny": 156, "small": 184, "base_plus": 324, "large": 898}.items()
+    ),
     Checkpoint("facebook/sam3", "SAM 3 tracker", "SAM License (Meta), gated", 3440, gated=True),
     Checkpoint("yonigozlan/EdgeTAM-hf", "EdgeTAM tracker (needs timm)", APACHE, 56),
 )  # fmt: skip

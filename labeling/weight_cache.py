@@ -120,6 +120,21 @@ def publish(home: Path, files: Path, record: Record) -> Weights:
     return _handed_out(home, record)
 
 
+def remove(home: Path, name: str) -> int | None:
+    """Delete all that the cache has of a name; returns the bytes that this frees, or None if there was nothing.
+
+    What was added as a link is not touched: only the link goes.
+    """
+    places = [place for place in (home / folder_name(name), scratch_of(home, name)) if place.is_dir()]
+    files = [path for place in places for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
+    freed = sum(path.stat().st_size for path in files)
+    for place in places:
+        with suppress(FileNotFoundError):  # without it, nobody takes what is left for weights
+            (place / "record.json").unlink()
+        shutil.rmtree(place)
+    return freed if places else None
+
+
 def check(home: Path, record: Record, every_byte: bool) -> Weights:
     """Compare files with their record: all of each, or only those whose size or time is not as recorded."""
     place = home / folder_name(record.name)

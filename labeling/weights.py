@@ -2,7 +2,7 @@
 
 `resolve` takes a name (`videocutler`, `facebook/dinov2-small`) or a path and returns a local path with its SHA-256,
 checked before use. `fetch` downloads a name into the cache folder, `add` takes a file or folder from disk, `verify`
-reads everything again, `listing` says what there is. No network is touched but by `fetch`.
+reads everything again, `remove` deletes, `listing` says what there is. No network is touched but by `fetch`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from labeling.weight_cache import Weights, folder_name
 
 __all__ = [
     "KNOWN", "Finding", "Listed", "Weights", "WeightsError",
-    "add", "cache_folder", "fetch", "listing", "resolve", "verify",
+    "add", "cache_folder", "fetch", "listing", "remove", "resolve", "verify",
 ]  # fmt: skip
 
 FILE_ENDINGS = (".pth", ".pt", ".bin", ".safetensors")
@@ -113,6 +113,19 @@ def add(name: str, path: Path, folder: Path | None = None, link: bool = False) -
             else:
                 shutil.copyfile(source, files / target)
         return cache.publish(home, files, _record(checkpoint, str(path), "", path.is_file()))
+
+
+def remove(name: str, folder: Path | None = None) -> int:
+    """Delete weights from the cache, and what is left of a broken download; returns the bytes that this frees."""
+    home = cache_folder(folder)
+    folder_name(name)  # one that leads out of the cache is refused here
+    with cache.locked(home, name, lambda what, done, total: None):
+        freed = cache.remove(home, name)
+    if freed is None:
+        raise WeightsError(
+            f"There are no weights called {name} in {home}. `spectrabox weights list` says what is here."
+        )
+    return freed
 
 
 def verify(name: str | None = None, folder: Path | None = None) -> list[Finding]:

@@ -38,7 +38,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return tmp_path / "mine.pth"
 
 
-@pytest.mark.parametrize("command", ["list", "fetch", "add", "verify"])
+@pytest.mark.parametrize("command", ["list", "fetch", "add", "verify", "remove"])
 def test_each_command_explains_itself(command: str) -> None:
     result = CliRunner().invoke(app, [command, "--help"])
     assert result.exit_code == 0
@@ -122,12 +122,53 @@ def test_verify_tells_good_from_wrong(run: Run, checkpoint: Path, tmp_path: Path
     assert run("verify", "other").exit_code == 0
 
 
+def test_remove_says_what_it_frees_and_leaves_the_rest(run: Run, checkpoint: Path, tmp_path: Path) -> None:
+    home = tmp_path / "weights"
+    for name in ("mine", "other"):
+        run("add", name, checkpoint)
+    freed = sum(path.stat().st_size for path in (home / "mine").rglob("*") if path.is_file())
+    result = run("remove", "mine")
+    assert result.exit_code == 0
+    assert result.output == f"Removed mine: {freed / 1000:.1f} kB freed.\n"
+    assert not (home / "mine").exists()
+    assert run("verify").output.split() == ["good", "other"]
+    assert run("remove", "mine").exit_code == 2
+
+
+def test_remove_leaves_linked_files_alone(run: Run, checkpoint: Path, tmp_path: Path) -> None:
+    run("add", "mine", checkpoint, "--link")
+    assert "bytes freed" in run("remove", "mine").output, "only the record was a file of its own"
+    assert checkpoint.read_bytes() == CONTENT
+    assert not (tmp_path / "weights" / "mine").exists()
+
+
+def test_remove_clears_away_a_broken_download(run: Run, tmp_path: Path) -> None:
+    begun = tmp_path / "weights" / ".partial" / "videocutler" / "half.pth"
+    begun.parent.mkdir(parents=True)
+    begun.write_bytes(CONTENT)
+    assert run("remove", "videocutler").output == "Removed videocutler: 7.0 kB freed.\n"
+    assert not begun.parent.exists()
+
+
+@pytest.mark.parametrize("size", ["tiny", "small", "base_plus", "large"])
+def test_the_files_of_the_native_tracker_are_listed_and_found_by_name(run: Run, size: str) -> None:
+    name = f"sam2.1_hiera_{size}.pt"
+    assert name in run("list").output
+    assert f"spectrabox weights fetch {name}" in run("verify", name).output
+    assert KNOWN[name].url.endswith(f"/{name}")
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (("fetch", "videocuttler"), "Did you mean videocutler"),
         (("verify", "videocutler"), "spectrabox weights fetch videocutler"),
         (("add", "../up", "mine.pth"), "no name for weights"),
+        (("remove", "../up"), "no name for weights"),
+        (("remove", "/"), "no name for weights"),
+        (("remove", ".."), "no name for weights"),
+        (("remove", ".locks"), "no name for weights"),
+        (("remove", "videocutler"), "There are no weights called videocutler"),
         (("add", "mine", "/no/such/file"), "There is no file or folder /no/such/file"),
     ],
 )
