@@ -346,3 +346,30 @@ def test_a_checkpoint_on_disk_follows_proposals_through_a_video(family: str, tmp
     for one, other in zip(found, again, strict=True):
         assert (one.frame, one.track, one.score, one.motion) == (other.frame, other.track, other.score, other.motion)
         assert np.array_equal(one.mask.coverage, other.mask.coverage)
+
+
+@pytest.mark.slow
+def test_a_real_network_follows_many_objects_that_come_and_go(tmp_path: Path) -> None:
+    """Random weights know nothing of discs: what is promised is the bookkeeping around a real session."""
+    write_tiny_sam(tmp_path / "weights")
+    discs: list[Disc] = [
+        (between(line((16 + 15 * number, 20 + 9 * number), (0.4, 0.2)), range(6 * number, 6 * number + 20)), colour, 8)
+        for number, colour in enumerate((RED, BLUE, GREEN, WHITE, RED, BLUE))
+    ]
+    scene = Scene(discs, 56, cuts=(0, 40))
+    video = write_video(tmp_path / "frames", scene.images())
+    config = SamConfig(image_size=64, window=8, reach=16, max_objects=4, patience=4, min_area=1)
+    tracker = SamTracker.from_checkpoint(tmp_path / "weights", config, "cpu")
+    encode, encoded = tracker._segmenter.encode, []
+    tracker._segmenter.encode = lambda image: encoded.append(0) or encode(image)  # type: ignore[method-assign]
+    found = list(tracker.track(scene.proposed(video), AppearanceEmbedder(), video))
+    frames = [seen.frame for seen in found]
+    assert frames == sorted(frames)
+    assert len({(seen.frame, seen.track) for seen in found}) == len(found), "an object is seen once a frame"
+    assert len({seen.track for seen in found}) >= 4
+    before = {seen.track for seen in found if seen.frame < 40}
+    assert not before & {seen.track for seen in found if seen.frame >= 40}, "nothing is carried over a cut"
+    assert all(0 <= seen.score <= 1 and seen.mask.area > 0 for seen in found)
+    assert len(encoded) <= 56 * (1 + config.reach / config.window), "windows once, and what was looked back into"
+    again = list(tracker.track(scene.proposed(video), AppearanceEmbedder(), video))
+    assert [(one.frame, one.track, one.score) for one in again] == [(one.frame, one.track, one.score) for one in found]
