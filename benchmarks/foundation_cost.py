@@ -53,6 +53,8 @@ MIB = 2**20
 ADAPTER, PIPELINE = 1.05, 1.15  # the most that is allowed
 TURNS = 3  # of each side of a comparison
 FOLLOWED = (1, 10)  # objects for which a GPU's memory is estimated
+SLACK, CONTEXT = 1.5, 512  # assumed: workspaces and gaps between tensors, as a factor; what CUDA takes, in MiB
+CARDS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 80, 144)  # GB of GPUs that there are
 
 
 def main() -> None:
@@ -335,13 +337,17 @@ def _report_gpu(found: dict[str, dict[str, Any]]) -> None:
     """What the profile's networks have to hold at a time: all weights, and the tensors of the one that runs."""
     tracker, window = found["sam"], SamConfig().window
     weights = sum(found[part]["weights"] for part in ("videocutler", "dinov2", "sam"))
-    print(f"\nSAM keeps {tracker['encoded']:.1f} MiB of each of the {window} frames of its window, and "
-          f"{tracker['remembered']:.2f} MiB of each object and remembered frame")  # fmt: skip
+    kept = window * tracker["encoded"]
+    print(f"\nSAM keeps {tracker['encoded']:.1f} MiB of each of the {window} frames of its window, {kept:.0f} of all, "
+          f"and {tracker['remembered']:.2f} MiB of each object and remembered frame")  # fmt: skip
     for objects in FOLLOWED:
         memory = 2 * objects * tracker["reads"] * tracker["remembered"]  # forward and backward in time
-        following = max(found["dinov2"]["tensors"], tracker["tensors"]) + window * tracker["encoded"]
+        following = max(found["dinov2"]["tensors"], tracker["tensors"]) + kept
         busiest = max(found["videocutler"]["tensors"], following)
-        print(f"all weights and tensors with {objects} objects, float32: {weights + memory + busiest:.0f} MiB")
+        total = weights + memory + busiest
+        print(f"all weights and tensors with {objects} objects and a full window, float32: {total:.0f} MiB")
+        enough = next(size for size in CARDS if 1024 * size >= SLACK * total + CONTEXT)
+        print(f"  a GPU of {enough} GB is enough: {SLACK} times that and {CONTEXT} MiB for CUDA itself (not measured)")
 
 
 def _report_ratios(adapter: dict[str, Any], whole: dict[str, Any], frames: int) -> None:
