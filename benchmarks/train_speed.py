@@ -5,7 +5,7 @@
 Our step is the trainer's own; the rival is `rival_lewm.py`, and both have the same loss for the same weights, which is
 checked first. One core, one thread. Steps to be compared take turns, and a figure is the median of the time that the
 core spent on them, so that other programs hardly count. The preset `lewm` runs with 16 windows in place of 128: the
-rival would need some 40 GB, by estimate. Its frames are textured like a camera's, since black ones cost nothing to decode.
+rival would need some 40 GB, by estimate. Its frames are textured like a camera's: black ones are decoded for nothing.
 """
 
 from __future__ import annotations
