@@ -1,12 +1,15 @@
 """How do the official LeWM weights fit our model?
 
 `load` builds our model from an official state dict, with the names of transformers 4.x (the released files) or 5.x;
-`save` gives the official names back. Nothing may be missing or left over.
+`save` gives the official names back. Nothing may be missing or left over. `import_weights` and `export_weights` do the
+same with files. There actions come normalised: the numbers to normalise by stand in a JSON file beside the weights.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -104,6 +107,39 @@ def save(model: LeWM, names: Names = "transformers4") -> dict[str, Tensor]:
         parts = theirs.chunk(3) if len(table[ours]) == 3 else (theirs,)
         official |= {key: part.clone() for key, part in zip(table[ours], parts, strict=True)}
     return official
+
+
+def export_weights(model: LeWM, path: str | Path, names: Names = "transformers4") -> None:
+    """Write the official state dict as `.pt` or `.safetensors`, and the statistics of actions as JSON beside it."""
+    path, weights = Path(path), save(model, names)
+    if path.suffix == ".safetensors":
+        from safetensors.torch import save_file
+
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, path)
+    else:
+        torch.save(weights, path)
+    usual = {name: getattr(model.action_encoder, name).tolist() for name in ("mean", "std")}
+    _actions_file(path).write_text(json.dumps(usual), encoding="utf-8")
+
+
+def import_weights(path: str | Path, config: ModelConfig = MODELS["lewm"]) -> LeWM:
+    """Our model from a file of official weights; without statistics beside it, actions have to come normalised."""
+    path = Path(path)
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        weights = load_file(path)
+    else:
+        weights = torch.load(path, map_location="cpu", weights_only=True)
+    model = load(weights, config)
+    if _actions_file(path).exists():
+        usual = json.loads(_actions_file(path).read_text(encoding="utf-8"))
+        model.expect_actions(*(torch.tensor(usual[name]) for name in ("mean", "std")))
+    return model
+
+
+def _actions_file(path: Path) -> Path:
+    return path.with_suffix(".actions.json")
 
 
 def _table(model: LeWM, names: Names) -> dict[str, tuple[str, ...]]:

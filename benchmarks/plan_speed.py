@@ -1,0 +1,117 @@
+"""How fast is planning? Our batched search against a loop over environments, 50 of them.
+
+    python benchmarks/plan_speed.py [--model nball lewm] [--environments 50] [--iterations N] [--run RUN]
+
+The rival is a per-environment loop that does what the released planner does in each iteration: it encodes start and
+goal anew, encodes all actions so far at every step, and asks the predictor at all places of every window. Model,
+settings and random draws are the same, and so is the result: the largest difference between the two plans is printed
+beside the times. CPU time of one thread; the random weights of a fresh model do as well as trained ones (`--run` takes
+a trained n-ball run). The LeWM model is large: by default it plans for fewer environments and iterations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from training.config import TrainConfig
+from training.models.lewm import LeWM
+from training.planning.cem import plan, seeded, within
+from training.planning.planner import find_actions
+from training.planning.settings import PLANNERS, PlanConfig
+from training.world_model import DataFacts, Usual, WorldModel, load
+
+SMALLER = {"nball": (50, None), "lewm": (4, 3)}  # environments, iterations
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", nargs="+", choices=SMALLER, default=list(SMALLER))
+    parser.add_argument("--environments", type=int)
+    parser.add_argument("--iterations", type=int)
+    parser.add_argument("--run", type=Path, help="a trained run in place of the fresh n-ball model")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print("| model | environments | iterations | loop | batched | ratio | largest difference of actions |")
+    print("|---|---|---|---|---|---|---|")
+    for name in arguments.model:
+        environments, iterations = SMALLER[name]
+        environments, iterations = arguments.environments or environments, arguments.iterations or iterations
+        config = PLANNERS[name]
+        config = config.model_copy(update={"iterations": iterations}) if iterations else config
+        model = load(arguments.run) if arguments.run and name == "nball" else fresh(name)
+        print(compared(name, model, config, environments), flush=True)
+
+
+def compared(name: str, model: WorldModel, config: PlanConfig, environments: int) -> str:
+    """One line of the table."""
+    rng = np.random.default_rng(0)
+    side = model.data.size[0]
+    frames = rng.integers(0, 256, (environments, 1, side, side, 3), dtype=np.uint8)
+    goals = rng.integers(0, 256, (environments, side, side, 3), dtype=np.uint8)
+    began = time.process_time()
+    ours = find_actions(model, frames, goals, config=config).plan.actions
+    middle = time.process_time()
+    theirs = looped(model.model, torch.from_numpy(frames), torch.from_numpy(goals), config)
+    ended = time.process_time()
+    batched, loop = middle - began, ended - middle
+    difference = (ours - theirs).abs().max().item()
+    return (
+        f"| {name} | {environments} | {config.iterations} | {loop:.1f} s | {batched:.1f} s | {loop / batched:.1f} | "
+        f"{difference:.1e} |"
+    )
+
+
+@torch.inference_mode()
+def looped(model: LeWM, frames: Tensor, goals: Tensor, config: PlanConfig) -> Tensor:
+    """Plans (B, H, A), one environment after another, start and goal encoded in each iteration."""
+    like = torch.zeros(len(frames), config.horizon, model.actions)
+    draw = seeded(config, like)
+    draws = [draw(iteration) for iteration in range(config.iterations)]
+    limit = within(config.longest) if config.longest else None
+    found = []
+    for number in range(len(frames)):
+        one = slice(number, number + 1)
+
+        def score(candidates: Tensor, one: slice = one) -> Tensor:
+            return released_cost(model, frames[one], goals[one], candidates)
+
+        mine = plan(score, like[one], config, limit, lambda iteration, one=one: draws[iteration][one])
+        found.append(mine.actions)
+    return torch.cat(found)
+
+
+def released_cost(model: LeWM, frames: Tensor, goal: Tensor, actions: Tensor) -> Tensor:
+    """What S candidates (1, S, H, A) cost, with the work that the released planner does."""
+    target = model.encode(goal)
+    path = model.encode(frames).expand(actions.shape[1], -1, -1)
+    for step in range(1, actions.shape[2] + 1):
+        first = max(0, step - model.context)
+        conditioning = model.action_encoder(actions[0, :, :step])[:, first:]
+        states = model.predictor(path[:, first:], conditioning)
+        path = torch.cat([path, model.predicted_projector(states)[:, -1:]], dim=1)
+    return (path[:, -1] - target).square().sum(-1)[None]
+
+
+def fresh(name: str) -> WorldModel:
+    """An untrained model whose actions are normalised by 0 and 1; its predictor heeds them."""
+    config = TrainConfig.model_validate({"preset": name})
+    torch.manual_seed(0)
+    model = LeWM(config.model, 2 * config.skip).eval().requires_grad_(False)
+    for block in model.predictor.blocks:
+        torch.nn.init.normal_(block.modulation.weight, std=0.1)  # zero before training
+    side = config.model.encoder.size
+    facts = DataFacts(
+        name=name, fingerprint="", size=(side, side), action_dim=2, objects=0, categories={},
+        statistics={"actions": Usual(mean=[0.0, 0.0], std=[1.0, 1.0])},
+    )  # fmt: skip
+    return WorldModel(model, None, None, config, facts, 0)
+
+
+if __name__ == "__main__":
+    main()

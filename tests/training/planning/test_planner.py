@@ -1,0 +1,140 @@
+"""From frames and a goal to actions in the user's units."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.training.planning.conftest import tiny_nball
+from training import load
+from training.envs.nball import NBall
+from training.planning.planner import Task, find_actions, trained_range
+from training.planning.receding import Goal, drive
+from training.planning.settings import PLANNERS, DriveConfig, PlanConfig
+from training.world_model import WorldModel
+
+QUICK = PlanConfig(candidates=20, elites=4, iterations=3, horizon=3)
+
+
+@pytest.fixture(scope="module")
+def episodes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Frames, states and actions of three episodes."""
+    world = NBall(1)
+    states, actions = world.play(np.random.default_rng(2), 3, 8)
+    frames = world.draw(states.reshape(-1, 2, 4)).reshape(3, 8, 64, 64, 3)
+    return frames, states, actions.astype(np.float32)
+
+
+def test_one_picture_or_many_environments(nball_model: WorldModel, episodes: tuple[np.ndarray, ...]) -> None:
+    frames, _, actions = episodes
+    one = nball_model.plan(frames[0, 0], frames[0, 5], config=QUICK)
+    many = nball_model.plan(frames[:, :1], frames[:, 5], config=QUICK)
+    seen = nball_model.plan(frames[0, :3], frames[0, 5], past=actions[0, :2], config=QUICK)
+    assert one.shape == seen.shape == (3, 2)
+    assert many.shape == (3, 3, 2)
+    np.testing.assert_allclose(one, many[0], atol=1e-4)
+    assert not np.allclose(one, seen)
+
+
+def test_start_and_goal_are_encoded_once(nball_model: WorldModel, episodes: tuple[np.ndarray, ...]) -> None:
+    frames, _, _ = episodes
+    seen: list[int] = []
+    hook = nball_model.model.encoder.register_forward_hook(lambda module, given, found: seen.append(len(given[0])))
+    find_actions(nball_model, frames[:, :1], frames[:, 5], config=QUICK)
+    hook.remove()
+    assert seen == [3, 3]
+
+
+def test_pieces_change_memory_but_not_the_plan(nball_model: WorldModel, episodes: tuple[np.ndarray, ...]) -> None:
+    frames, _, _ = episodes
+    task = Task(nball_model, frames[:, :1], frames[:, 5], None)
+    candidates = torch.randn(3, 50, 4, 2, generator=torch.Generator().manual_seed(0))
+    whole = task.score(candidates)
+    task.memory = 1
+    assert task._piece(candidates) == 1
+    torch.testing.assert_close(task.score(candidates), whole, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_found_is_imagined_to_end_nearer_than_doing_nothing(
+    nball_model: WorldModel, episodes: tuple[np.ndarray, ...]
+) -> None:
+    frames, _, _ = episodes
+    task = Task(nball_model, frames[:, :1], frames[:, 5], None)
+    found = find_actions(nball_model, frames[:, :1], frames[:, 5], config=PLANNERS["nball"])
+    costs = task.score(torch.stack([torch.from_numpy(found.actions), torch.zeros(3, 4, 2)], dim=1))
+    assert (costs[:, 0] < costs[:, 1]).all()
+    assert np.linalg.norm(found.actions, axis=-1).max() <= 3 + 1e-5
+
+
+def test_actions_are_in_the_range_of_the_training_data_or_the_given_limits(
+    nball_model: WorldModel, episodes: tuple[np.ndarray, ...]
+) -> None:
+    frames, _, _ = episodes
+    low, high = trained_range(nball_model)
+    assert (low >= -3 - 1e-6).all()
+    assert (high <= 3 + 1e-6).all()
+    assert (high - low > 3).all()
+    wild = QUICK.model_copy(update={"std": 50.0})
+    actions = nball_model.plan(frames[:, :1], frames[:, 5], config=wild)
+    assert (actions >= low - 1e-6).all()
+    assert (actions <= high + 1e-6).all()
+    assert np.abs(actions).max() > 2
+    actions = nball_model.plan(frames[:, :1], frames[:, 5], config=wild, limits=(-0.5, [0.25, 1.0]))
+    assert actions.min() >= -0.5
+    assert actions[..., 0].max() <= 0.25
+    assert 0.25 < actions[..., 1].max() <= 1
+
+
+def test_several_frames_need_the_actions_between_them(
+    nball_model: WorldModel, episodes: tuple[np.ndarray, ...]
+) -> None:
+    frames, _, actions = episodes
+    with pytest.raises(ValueError, match=r"3 frames need the 2 actions .* none are given"):
+        nball_model.plan(frames[0, :3], frames[0, 5])
+    with pytest.raises(ValueError, match="looks at 3 frames at most; these are 4"):
+        nball_model.plan(frames[0, :4], frames[0, 5], past=actions[0, :3])
+
+
+@pytest.mark.slow
+def test_a_model_that_skips_frames_plans_blocks_of_actions(tmp_path: Path, episodes: tuple[np.ndarray, ...]) -> None:
+    model = load(tiny_nball(tmp_path, skip=2))
+    frames, _, _ = episodes
+    assert model.plan(frames[0, 0], frames[0, 5], config=QUICK).shape == (6, 2)
+    world = NBall(1)
+    goal = Goal(frames[0, 5], np.full((2, 4), -100.0))
+    (drove,) = drive(model, [world], [goal], QUICK, DriveConfig(budget=7, keep=2, context=3))
+    assert len(drove.actions) == 7
+    assert len(drove.frames) == 8
+
+
+def test_driving_ends_at_the_goal_or_the_budget(nball_model: WorldModel, episodes: tuple[np.ndarray, ...]) -> None:
+    frames, _, _ = episodes
+    worlds = [NBall(1), NBall(1)]
+    for seed, world in enumerate(worlds):
+        world.reset(seed)
+    before = worlds[0].state()
+    goals = [Goal(frames[0, 5], np.full((2, 4), -100.0)), Goal(worlds[1].render(), worlds[1].state())]
+    far, there = drive(nball_model, worlds, goals, QUICK, DriveConfig(budget=8, keep=3, context=3))
+    assert not far.reached
+    assert len(far.actions) == 8
+    assert there.reached_after == 0
+    assert not there.actions
+    # What was done is what the world was told to do.
+    world = NBall(1)
+    world.reset(0)
+    np.testing.assert_array_equal(world.state(), before)
+    for action in far.actions:
+        world.step(action)
+    np.testing.assert_array_equal(world.state(), worlds[0].state())
+    np.testing.assert_array_equal(world.render(), far.frames[-1])
+
+
+def test_the_documented_example_drives_n_ball(nball_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "planning.md").read_text(encoding="utf-8")
+    example = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
+    exec(example.replace('"RUN"', repr(str(nball_run))), {})
+    assert capsys.readouterr().out in ("reached\n", "not reached\n")

@@ -1,0 +1,104 @@
+"""Boxes come back from their spectra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from training.matching import fitting_order, reordered
+from training.planning.costs import Collision
+from training.planning.decoder import FOLDER, Decoder, DecoderConfig, decoder
+from training.planning.reading import ImaginedBoxes
+from training.planning.settings import PlanConfig
+from training.planning.spectra import Minimised, Plausible, Refined, spectrum
+from training.targets import FourierTarget
+from training.world_model import WorldModel
+
+BALLS = Plausible((0.125, 0.125), (0.0, 0.0))
+W = FourierTarget(9).W
+QUICK = DecoderConfig(steps=300, hidden=64, batch=128)
+
+
+def apart(found: Tensor, boxes: Tensor) -> Tensor:
+    """Distances of centres that belong together, in pixels of 64."""
+    known = torch.ones_like(boxes, dtype=torch.bool)
+    order = fitting_order(found, boxes, known, torch.zeros(boxes.shape[:2], dtype=torch.long))
+    return 64 * (found - reordered(boxes, order))[..., :2].norm(dim=-1)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 3))
+def test_search_finds_the_boxes_of_exact_spectra(seed: int, objects: int) -> None:
+    boxes = BALLS.draw(20, objects, torch.Generator().manual_seed(seed))
+    found = Minimised(W, objects, BALLS)(spectrum(boxes, W).sum(1))
+    assert (apart(found, boxes) < 1).float().mean() > 0.9
+
+
+def test_the_spectrum_is_that_of_the_training_target() -> None:
+    boxes = BALLS.draw(4, 3, torch.Generator().manual_seed(0))
+    target = FourierTarget(9)(boxes, torch.ones(4, 3, dtype=torch.bool))
+    torch.testing.assert_close(spectrum(boxes, W).sum(1), target)
+
+
+def test_unknown_sizes_are_found_too() -> None:
+    kinds = Plausible((0.2, 0.3), (0.05, 0.05))
+    boxes = kinds.draw(50, 1, torch.Generator().manual_seed(0))
+    found = Minimised(W, 1, kinds)(spectrum(boxes, W).sum(1))
+    assert (found - boxes).abs().median() < 0.01
+
+
+def test_a_decoder_learns_the_way_back_once(tmp_path: Path) -> None:
+    boxes = BALLS.draw(200, 1, torch.Generator().manual_seed(5))
+    spectra = spectrum(boxes, W).sum(1)
+    learned = decoder(W, 1, BALLS, tmp_path, QUICK)
+    assert apart(learned(spectra), boxes).median() < 4
+    refined = Refined(learned, Minimised(W, 1, BALLS))(spectra.view(10, 20, -1))
+    assert (apart(refined.view(200, 1, 4), boxes) < 0.1).float().mean() > 0.95
+    (file,) = (tmp_path / FOLDER).iterdir()
+    written = file.stat().st_mtime_ns
+    again = decoder(W, 1, BALLS, tmp_path, QUICK)
+    assert file.stat().st_mtime_ns == written
+    assert torch.equal(again(spectra), learned(spectra))
+    decoder(FourierTarget(9, seed=1).W, 1, BALLS, tmp_path, QUICK.model_copy(update={"steps": 1}))
+    assert len(list((tmp_path / FOLDER).iterdir())) == 2
+
+
+def test_the_same_seed_trains_the_same_decoder() -> None:
+    short = QUICK.model_copy(update={"steps": 3})
+    one, two = (decoder(W, 2, BALLS, None, short).state_dict() for _ in range(2))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_boxes_are_read_through_the_head(nball_model: WorldModel) -> None:
+    assert nball_model.target is not None
+    boxes = BALLS.draw(5, 2, torch.Generator().manual_seed(3))
+    read = ImaginedBoxes(nball_model, (1, 0), way="minimised")
+    answers = nball_model.target.fourier(boxes, torch.ones(5, 2, dtype=torch.bool), torch.tensor([1, 0]))  # type: ignore[misc]
+    read.head = lambda latents: answers  # type: ignore[assignment]
+    torch.testing.assert_close(read(torch.zeros(5, 16))[..., :2], boxes[..., :2], atol=1e-2, rtol=0)
+    assert read.categories == (1, 0)
+
+
+def test_plans_obey_a_rule_about_boxes(nball_model: WorldModel) -> None:
+    frames = np.random.default_rng(0).integers(0, 256, (2, 1, 64, 64, 3), dtype=np.uint8)
+    config = PlanConfig(candidates=20, elites=4, iterations=3, horizon=3)
+    free = nball_model.plan(frames, frames[:, 0], config=config)
+    rule = Collision(ImaginedBoxes(nball_model, way="minimised"), control=0, distance=200.0)
+    ruled = nball_model.plan(frames, frames[:, 0], config=config, rules=[(10.0, rule)])
+    assert np.isfinite(ruled).all()
+    assert not np.allclose(free, ruled)
+
+
+def test_categories_that_the_head_does_not_know_are_refused(nball_model: WorldModel) -> None:
+    with pytest.raises(ValueError, match=r"not \[5\]"):
+        ImaginedBoxes(nball_model, (0, 5), way="minimised")
+
+
+def test_a_decoder_has_a_box_per_object() -> None:
+    assert Decoder(9, 3, 8)(torch.zeros(2, 5, 18)).shape == (2, 5, 3, 4)
