@@ -55,23 +55,30 @@ def prepare(
 
 @app.command()
 def simulate(
-    environment: Annotated[str, typer.Argument(help="nball or two_room; or a manifest (.yaml) that names one.")],
+    environment: Annotated[
+        str, typer.Argument(help="nball, two_room, push_t, reacher or cube; or a manifest (.yaml) that names one.")
+    ],
     out: Out = None,
+    videos: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write videos, actions and true boxes instead of a dataset.")
+    ] = None,
     balls: Annotated[int | None, typer.Option(min=0, help="nball: white balls beside the red one.")] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 20000,
-    frames: Annotated[int, typer.Option(min=2, help="Frames in an episode.")] = 32,
+    episodes: Annotated[int | None, typer.Option(min=1, help="How many; else 20000, or 10 videos.")] = None,
+    frames: Annotated[int | None, typer.Option(min=2, help="Frames in an episode; else 32, or 100 of a video.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides everything.")] = 0,
     size: Size = None,
     validation: Validation = None,
 ) -> None:
     """Play episodes of a simulator and write them as a dataset with exact boxes, states and actions.
 
+    With `--videos` the labeling can be tried on them: `spectrabox label FOLDER`.
+
     Example: `spectrabox simulate nball --balls 1 --episodes 20000 --out nball-1.zarr`
     """
     from flows import train_console
 
     options: dict[str, int | float] = {} if balls is None else {"balls": balls}
-    train_console.simulate(environment, out, episodes, frames, seed, size, validation, options)
+    train_console.simulate(environment, out, videos, episodes, frames, seed, size, validation, options)
 
 
 @app.command()

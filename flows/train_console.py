@@ -63,26 +63,35 @@ def prepare(
 
 
 def simulate(
-    environment: str, out: Path | None, episodes: int, frames: int, seed: int, size: int | None,
-    validation: float | None, options: Mapping[str, int | float],
+    environment: str, out: Path | None, videos: Path | None, episodes: int | None, frames: int | None, seed: int,
+    size: int | None, validation: float | None, options: Mapping[str, int | float],
 ) -> None:  # fmt: skip
-    """Make a dataset from a simulator, or from a manifest that names one."""
+    """Make a dataset from a simulator, or from a manifest that names one; or videos."""
     if environment.lower().endswith(MANIFESTS):
         prepare(Path(environment), out, None, None, {"size": size}, validation)
         return
     with training_errors():
         from training.dataset_format import DatasetError
         from training.simulate import simulate as make
+        from training.simulate import simulate_videos
 
-        if out is None:
-            raise DatasetError("Say where the dataset goes: --out DATASET.")
+        if (out is None) == (videos is None):
+            raise DatasetError("Say where the dataset goes: --out DATASET; or the videos: --videos FOLDER.")
+        amount = {"episodes": episodes, "frames": frames}
+        chosen: dict[str, Any] = {name: value for name, value in amount.items() if value is not None} | dict(options)
         split = Split() if validation is None else Split(validation=validation)
         with _frames_bar("simulating") as progress:
             try:
-                made = make(environment, out, episodes, frames, seed, size, split, progress, **options)
+                if out is not None:
+                    made = make(environment, out, seed=seed, size=size, split=split, progress=progress, **chosen)
+                elif videos is not None:
+                    paths = simulate_videos(environment, videos, seed=seed, progress=progress, **chosen)
             except (TypeError, ValueError) as error:  # an unknown simulator, or one that does not take these options
                 raise DatasetError(f"{environment}: {error}") from error
-        print_dataset(made)
+        if out is not None:
+            print_dataset(made)
+        else:
+            terminal.print(f"{len(paths)} videos with actions and true boxes: {escape(str(videos))}", soft_wrap=True)
 
 
 def train(

@@ -1,7 +1,8 @@
 """How does one get a dataset without a camera?
 
 `simulate` plays episodes of one of our simulators and writes them as a dataset with exact boxes, states and actions:
-what `spectrabox simulate nball --balls 1 --episodes 20000 --out DATASET` does. Seeds repeat.
+what `spectrabox simulate nball --balls 1 --episodes 20000 --out DATASET` does. `simulate_videos` writes them as videos
+with actions and true boxes beside them, to try the labeling on. Seeds repeat.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from pathlib import Path
 
 from training.envs import make
+from training.envs.video import record, write_episode
 from training.manifest import Manifest, PrepareConfig, SimulatorSource, Split
 from training.prepare import Prepared, Progress, prepare_manifest
 
@@ -39,3 +41,21 @@ def simulate(
         actions="simulator", labels="simulator", split=split or Split(), settings=PrepareConfig(size=size or native),
     )  # fmt: skip
     return prepare_manifest(manifest, out, progress=progress)
+
+
+def simulate_videos(
+    environment: str, folder: str | Path, episodes: int = 10, frames: int = 100, seed: int = 0,
+    progress: Progress | None = None, **options: int | float,
+) -> list[Path]:  # fmt: skip
+    """Write episodes as videos, `nball-0000.mp4` with `nball-0000.actions.npy` and the true boxes in `nball-0000.json`.
+
+    `spectrabox label` reads the folder, `spectrabox prepare` finds the actions. A video that is there already, byte for
+    byte, is left alone. The other arguments are those of `simulate`.
+    """
+    world = make(environment, **options)
+    paths = [Path(folder) / f"{environment}-{number:04}.mp4" for number in range(episodes)]
+    for number, path in enumerate(paths):
+        write_episode(path, record(world, frames, seed + number), truth=True)
+        if progress:
+            progress((number + 1) * frames, episodes * frames)
+    return paths

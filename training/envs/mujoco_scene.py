@@ -7,6 +7,7 @@ drawn pixels, from those where the object is seen.
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -152,13 +153,13 @@ class _Canvas:
         if not fine:
             model.vis.quality.offsamples = 0
         try:
-            self._gl = mujoco.GLContext(width, height)
+            self._gl = _drawing_library(mujoco).GLContext(width, height)
             self._gl.make_current()
             self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
         except Exception as error:  # OpenGL bindings raise whatever they like
             raise MissingPackageError(
-                f"MuJoCo cannot draw here ({error}). It needs OpenGL for machines without a screen, on Debian: apt "
-                "install libegl1 libgl1 libopengl0 libgl1-mesa-dri. Where mujoco is imported before, set MUJOCO_GL=egl."
+                f"MuJoCo cannot draw here ({error}). It needs OpenGL for machines without a screen, on Debian: "
+                "apt install libegl1 libgl1 libopengl0 libgl1-mesa-dri"
             ) from error
         weakref.finalize(self, _closed, self._gl, self._context)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
@@ -197,6 +198,12 @@ class _Canvas:
         flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = numbers
         mujoco.mjr_render(self._rect, self._scene, self._context)
         mujoco.mjr_readPixels(colours, depth, self._rect, self._context)
+
+
+def _drawing_library(mujoco: Any) -> Any:
+    """The one that MUJOCO_GL names, even if mujoco was imported before it was set and has chosen another."""
+    library = os.environ.get("MUJOCO_GL", "")
+    return needed(f"mujoco.{library}", "MuJoCo") if library in ("egl", "osmesa") else mujoco
 
 
 def _closed(gl: Any, context: Any) -> None:
