@@ -11,7 +11,7 @@ from training.envs import Environment, make, names
 from training.envs.two_room import RADIUS, SIDE, WALL, TwoRoom
 from training.envs.video import record, write_episode
 
-WORLDS = [("nball", {"balls": 1}), ("nball", {"balls": 6}), ("two_room", {})]
+WORLDS = [("nball", {"balls": 1}), ("nball", {"balls": 6}), ("two_room", {}), ("two_room", {"size": 64})]
 
 
 def opened(name, options):
@@ -32,9 +32,9 @@ def test_every_environment_keeps_to_the_protocol(name, options):
 
 
 def test_an_unknown_environment_is_refused_by_name():
-    with pytest.raises(ValueError, match="nball, two_room"):
+    with pytest.raises(ValueError, match="cube, nball, push_t, reacher, two_room"):
         make("pong")
-    assert names() == ["nball", "two_room"]
+    assert names() == ["cube", "nball", "push_t", "reacher", "two_room"]
 
 
 @pytest.mark.parametrize(("name", "options"), WORLDS)
@@ -163,6 +163,29 @@ def test_the_agent_box_is_where_its_opacity_is_a_tenth():
     assert abs(columns[-1] + 1 - (60.3 + 15.05)) < 1
     assert abs(rows[0] - (150.8 - 15.05)) < 1
     assert abs(rows[-1] + 1 - (150.8 + 15.05)) < 1
+
+
+def test_a_smaller_picture_shows_the_same_rooms():
+    large, small = TwoRoom(), TwoRoom(size=56)
+    states = large.play(np.random.default_rng(0), 1, 20)[0][0]
+    shrunk = large.draw(states).reshape(20, 56, 4, 56, 4, 3).mean(axis=(2, 4))
+    assert np.abs(shrunk - small.draw(states)).max() < 12
+    np.testing.assert_allclose(small.boxes_of(states) * 4, large.boxes_of(states))
+
+
+@pytest.mark.parametrize(("name", "options"), WORLDS)
+def test_an_episode_goes_on_from_any_state(name, options):
+    world, rng = opened(name, options), np.random.default_rng(2)
+    actions = [world.policy(rng) for _ in range(10)]
+    states = []
+    for action in actions:
+        states.append(world.state())
+        world.step(action)
+    end = world.state()
+    world.set_state(states[4])
+    for action in actions[4:]:
+        world.step(action)
+    np.testing.assert_array_equal(world.state(), end)
 
 
 @pytest.mark.parametrize("door", [5.0, 215.0])

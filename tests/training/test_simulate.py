@@ -1,18 +1,24 @@
 """Datasets straight from a simulator: exact, repeatable, fast."""
 
+import json
 import time
 
 import numpy as np
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from flows import train_cli
+from labeling.run import label_folder
+from labeling.store import open_store
 from training.dataset import Windows
 from training.dataset_format import open_dataset
 from training.envs import make
 from training.envs.nball import MAX_ACTION
 from training.manifest import PrepareConfig, SimulatorSource, Split
-from training.prepare import write_dataset
+from training.prepare import prepare, write_dataset
 from training.settings import TargetConfig
-from training.simulate import simulate
+from training.simulate import simulate, simulate_videos
 from training.sources.simulator import Episodes
 from training.targets import BoxTarget
 
@@ -186,7 +192,7 @@ def test_only_some_kinds_of_objects_can_be_targets(tmp_path):
 
 
 def test_an_unknown_simulator_is_refused_by_name(tmp_path):
-    with pytest.raises(ValueError, match="nball, two_room"):
+    with pytest.raises(ValueError, match="cube, nball, push_t, reacher, two_room"):
         simulate("pong", tmp_path / "d.zarr")
 
 
@@ -202,3 +208,40 @@ def test_ten_thousand_frames_a_second_are_rendered_and_written(tmp_path):
     for episode in states:
         world.draw(episode)
     assert states.shape[0] * 32 / (time.process_time() - began) > 10_000
+
+
+def test_simulated_videos_are_labeled_and_prepared_with_their_actions(tmp_path):
+    app = typer.Typer()
+    app.add_typer(train_cli.app)
+    folder = tmp_path / "videos"
+    words = ["simulate", "nball", "--balls", "1", "--videos", str(folder), "--episodes", "2", "--frames", "60"]
+    said = CliRunner().invoke(app, [*words, "--seed", "4"])
+    assert said.exit_code == 0, said.output
+    assert "2 videos with actions and true boxes" in said.output
+    label_folder(folder, tmp_path / "labels.zarr", workers=1)
+    store = open_store(tmp_path / "labels.zarr")
+    for id in store.ids:
+        truth = json.loads((folder / store[id].source).with_suffix(".json").read_text())
+        assert (truth["frames"], truth["kind"], truth["family"]) == (60, "all-moving", "nball")
+        true = np.array([thing["boxes"] for thing in truth["objects"]])  # (n, T, 4)
+        found = np.moveaxis(store[id].tracks.boxes, 1, 0)
+        off = np.abs(found[None] - true[:, None])  # every track against every object
+        assert (np.nanmedian(off, axis=(2, 3)).min(axis=1) < 1).all()
+    made = prepare(tmp_path / "labels.zarr", tmp_path / "d.zarr", videos=folder)
+    assert (made.actions, made.frames, made.problems) == (2, 120, {})
+    dataset = open_dataset(made.path)
+    for source in set(dataset.sources):
+        rows = np.concatenate([
+            dataset.array("actions")[dataset.episode_offset[e] : dataset.episode_offset[e] + dataset.episode_length[e]]
+            for e, name in enumerate(dataset.sources) if name == source
+        ])  # fmt: skip
+        np.testing.assert_array_equal(rows[:59], np.load((folder / source).with_suffix(".actions.npy")))
+
+
+def test_simulated_videos_repeat_and_differ(tmp_path):
+    first, second = (simulate_videos("nball", tmp_path / name, 2, 10, seed=5) for name in "ab")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    assert first[0].read_bytes() != first[1].read_bytes()
+    assert sorted(path.name for path in (tmp_path / "a").iterdir())[:3] == [
+        "nball-0000.actions.npy", "nball-0000.json", "nball-0000.mp4",
+    ]  # fmt: skip
