@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch import multiprocessing as mp
 
-import training.models.encoder as encoder_module
 from training.models.encoder import Encoder
 from training.models.heads import AuxiliaryHead
 from training.models.layers import GlobalBatchNorm, Projector
@@ -69,14 +68,6 @@ def test_the_short_cut_for_the_class_token_gives_what_the_whole_block_gives(mode
     inputs = (tokens, *block.parameters())
     for ours, theirs in zip(*(torch.autograd.grad(out.square().sum(), inputs) for out in (short, whole)), strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
-
-
-def test_frames_in_pieces_give_the_same_as_all_at_once(model: LeWM, monkeypatch: pytest.MonkeyPatch) -> None:
-    some = frames(10)
-    together = model.encoder(some)
-    for piece in (3 * 17, 1):
-        monkeypatch.setattr(encoder_module, "PIECE", piece)
-        torch.testing.assert_close(model.encoder(some), together)
 
 
 def test_half_precision_gives_nearly_the_same(model: LeWM) -> None:
