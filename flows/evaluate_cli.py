@@ -21,9 +21,12 @@ def evaluate(
     training: Annotated[
         bool, typer.Option("--on-training-episodes", help="Judge on episodes that it was trained on; marked so.")
     ] = False,
+    starts: Annotated[
+        int, typer.Option(min=0, help="Places from which plans are tried out in the simulator; 0: none.")
+    ] = 200,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
 ) -> None:
-    """Judge a world model: what its latents know, how far ahead it sees, and a verdict in one line.
+    """Judge a world model: what its latents know, how far ahead it sees, whether it plans, and a verdict in one line.
 
     It is judged on held-out episodes. Writes `evaluation.json`, a Markdown table, pictures, and a page with them all.
 
@@ -31,4 +34,4 @@ def evaluate(
     """
     from flows.evaluate_console import judge
 
-    judge(run, out, dataset, which, training, device)
+    judge(run, out, dataset, which, training, starts, device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Column, Table
@@ -10,8 +11,13 @@ from rich.table import Column, Table
 from flows.console import errors, terminal
 from flows.train_console import training_errors
 
+if TYPE_CHECKING:
+    from training.dataset_format import SplitName
 
-def judge(run: Path, out: Path | None, dataset: Path | None, which: str, training: bool, device: str) -> None:
+
+def judge(
+    run: Path, out: Path | None, dataset: Path | None, which: str, training: bool, starts: int, device: str
+) -> None:
     """Evaluate a run, print its table and verdict, and write the page."""
     with training_errors():
         from training.evaluation import page
@@ -21,13 +27,20 @@ def judge(run: Path, out: Path | None, dataset: Path | None, which: str, trainin
         model = load(run, which, device)
         data = dataset_of(model, dataset)
         with errors.status("opening the dataset") as status:
-            found, material = evaluate(model, data, run, "train" if training else "validation", status.update)
+            split: SplitName = "train" if training else "validation"
+            found, material = evaluate(model, data, run, split, status.update, starts=starts)
             status.update("drawing")
             place = page.write(found, material, out or run / "evaluation")
-        table = Table(*(Column(heading, justify="right" if heading else "left") for heading in page.HEADINGS))
-        for row in page.rows(found):
-            table.add_row(*(escape(cell) for cell in row))
-        terminal.print(table)
+        _print(page.HEADINGS, page.rows(found))
+        if found.success:
+            _print(page.PLANS, page.tried(found))
         terminal.print(f"Error 1, 2, ... steps ahead, over that of standing still: {page.ahead(found)}")
         terminal.print(escape(found.verdict), soft_wrap=True)
         terminal.print(f"Page: {escape(str(place.resolve()))}", soft_wrap=True)
+
+
+def _print(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    table = Table(*(Column(heading, justify="right" if heading else "left") for heading in headings))
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    terminal.print(table)

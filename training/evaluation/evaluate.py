@@ -21,6 +21,7 @@ from training.evaluation.geometry import distance_correlation
 from training.evaluation.latents import Seen, encoded, quantities
 from training.evaluation.prediction import prediction_errors
 from training.evaluation.probes import Reading, Task, linear_probe, network_probe
+from training.evaluation.success import Success, try_out
 from training.world_model import WorldModel
 
 FITTED, JUDGED = 50_000, 5_000  # frames that probes learn from, and are judged by
@@ -50,6 +51,7 @@ class Evaluation:
     verdict: str
     knowledge: dict[str, Knowledge]  # by quantity
     prediction: list[float]  # error 1, 2, ... steps ahead over that of standing still
+    success: list[Success]  # of plans; none without a simulator
 
     def as_data(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -67,7 +69,7 @@ class Material:
 
 def evaluate(
     model: WorldModel, dataset: Dataset, run: Path, split: SplitName = "validation", say: Say | None = None,
-    epochs: int | None = None,
+    epochs: int | None = None, starts: int = 0,
 ) -> tuple[Evaluation, Material]:  # fmt: skip
     """Judge a world model.
 
@@ -78,6 +80,7 @@ def evaluate(
         split: Judge on these episodes.
         say: Hears what is being done.
         epochs: Of the network probe, if not as in the paper.
+        starts: From how many places plans are tried out, if the episodes come from a simulator.
     """
     say = say or (lambda what: None)
     names = model.data.categories
@@ -98,7 +101,11 @@ def evaluate(
     say("imagining")
     prediction = prediction_errors(model, dataset, split, _ahead(model, dataset, split))
     verdict = monitors.monitor(_frames(held_out), _frames(fitted), names).verdict
-    found = Evaluation(run.name, model.step, dataset.name, split, verdict, knowledge, prediction.tolist())
+    success = list[Success]()
+    if starts and dataset.world and model.data.action_dim:
+        say("planning")
+        success = try_out(model, dataset, split, starts)
+    found = Evaluation(run.name, model.step, dataset.name, split, verdict, knowledge, prediction.tolist(), success)
     return found, Material(model, dataset, held_out)
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from training.evaluation.evaluate import Evaluation, Material
 from training.evaluation.figures import draw
+from training.evaluation.success import Rate
 
 HEADINGS = ("", "Spearman of distances", "linear probe: error", "r", "R²", "network probe: error", "r", "R²")
+PLANS = ("actions to the goal", "frames seen", "actions allowed", "plans that reach it", "random actions", "starts")
 TEMPLATE = "page.html"
 
 
@@ -29,7 +31,13 @@ def write(found: Evaluation, material: Material, out: Path) -> Path:
     )
     page = out / "index.html"
     text = templates.get_template(TEMPLATE).render(
-        found=found, headings=HEADINGS, rows=rows(found), ahead=ahead(found), pictures=pictures
+        found=found,
+        headings=HEADINGS,
+        rows=rows(found),
+        plans=PLANS,
+        tried=tried(found),
+        ahead=ahead(found),
+        pictures=pictures,
     )
     page.write_text(text, encoding="utf-8")
     return page
@@ -47,6 +55,19 @@ def rows(found: Evaluation) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
+def tried(found: Evaluation) -> list[tuple[str, ...]]:
+    """The table of plans, a row for each way in which they were tried out."""
+    return [
+        (str(one.horizon), str(one.context), str(one.budget), _percent(one.plans), _percent(one.random),
+         f"{one.plans.trials} ({one.solved} left out: reached already)")
+        for one in found.success
+    ]  # fmt: skip
+
+
+def _percent(rate: Rate) -> str:
+    return f"{100 * rate.rate:.0f} % ({100 * rate.low:.0f} to {100 * rate.high:.0f})"
+
+
 def ahead(found: Evaluation) -> str:
     """Errors of imagined latents in a line."""
     return ", ".join(f"{error:.2f}" for error in found.prediction)
@@ -54,10 +75,15 @@ def ahead(found: Evaluation) -> str:
 
 def markdown(found: Evaluation) -> str:
     """The figures as text."""
-    table = [HEADINGS, ("---",) * len(HEADINGS), *rows(found)]
-    lines = [f"| {' | '.join(cells)} |" for cells in table]
+    lines = _table(HEADINGS, rows(found))
+    plans = ["", *_table(PLANS, tried(found))] if found.success else []
     return "\n".join([
         f"# {found.run}", "", found.verdict, "",
         f"Judged at step {found.step} on the {found.split} episodes of {found.dataset}.", "", *lines, "",
-        f"Error of latents imagined 1, 2, ... steps ahead, over that of standing still: {ahead(found)}.", "",
+        f"Error of latents imagined 1, 2, ... steps ahead, over that of standing still: {ahead(found)}.",
+        *plans, "",
     ])  # fmt: skip
+
+
+def _table(headings: tuple[str, ...], cells: list[tuple[str, ...]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (headings, ("---",) * len(headings), *cells)]

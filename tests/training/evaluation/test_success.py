@@ -1,0 +1,95 @@
+"""Plans are tried out in the simulator that the dataset comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.training.tiny_run import tiny_config, tiny_dataset
+from training.dataset import Dataset, DatasetError, open_dataset
+from training.envs import make
+from training.evaluation import success
+from training.evaluation.success import Rate, draw_starts, many_plans, one_plan
+from training.manifest import Split
+from training.planning.planner import Found
+from training.simulate import simulate
+from training.world_model import DataFacts, WorldModel, build
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    out = tmp_path_factory.mktemp("success") / "nball.zarr"
+    return open_dataset(simulate("nball", out, 40, 16, split=Split(validation=0.5), size=16, balls=1, radius=2.0).path)
+
+
+@pytest.fixture
+def model(dataset: Dataset) -> WorldModel:
+    torch.manual_seed(0)
+    data = DataFacts.of(dataset)
+    objective = build(tiny_config(), data).eval()
+    return WorldModel(objective.model, objective.head, objective.target, tiny_config(), data, 0)
+
+
+def test_recorded_actions_lead_to_the_goal_and_others_do_not(
+    dataset: Dataset, model: WorldModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planner that knows the recording always succeeds; one that does nothing never does."""
+    rows = np.asarray(dataset.array("frames")), np.asarray(dataset.array("actions"))
+
+    def recorded(model: WorldModel, frames: np.ndarray, goals: np.ndarray, *rest: object) -> Found:
+        places = [np.flatnonzero((rows[0] == one[-1]).all(axis=(1, 2, 3)))[0] for one in frames]
+        return Found(np.stack([rows[1][place : place + 4] for place in places]), None)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(success, "find_actions", recorded)
+    found = one_plan(model, dataset, "validation", horizon=4, starts=50)
+    assert found.plans.rate == 1
+    assert found.random.rate < 0.5
+    assert found.plans.trials == found.random.trials == 50
+
+    monkeypatch.setattr(success, "find_actions", lambda *given: Found(np.zeros((50, 4, 2)), None))  # type: ignore[arg-type]
+    assert one_plan(model, dataset, "validation", horizon=4, starts=50).plans.rate == 0
+
+
+def test_starts_are_held_out_distinct_and_not_solved_yet(dataset: Dataset, model: WorldModel) -> None:
+    world = make("nball", balls=1, size=64, radius=2.0)
+    starts, solved = draw_starts(world, model, dataset, "validation", 4, 3, 10_000, seed=0)
+    episodes = dataset.split("validation")
+    assert len(starts) + solved == len(episodes) * (16 - 4 - 2)
+    held_out = {tuple(row) for e in episodes for row in _states(dataset, e)}
+    for one in starts:
+        assert one.frames.shape == (3, *dataset.size, 3)
+        assert one.past.shape == (2, 2)
+        assert tuple(one.state.ravel()) in held_out
+        world.set_state(one.state)
+        assert not world.reached(one.goal.state)
+
+
+def test_the_same_seed_gives_the_same_rates(dataset: Dataset, model: WorldModel) -> None:
+    first, second = (one_plan(model, dataset, "train", horizon=3, context=3, starts=8, seed=4) for _ in range(2))
+    assert first == second
+    assert first.horizon == 3
+
+
+def test_many_plans_go_on_until_the_budget_is_used_up(dataset: Dataset, model: WorldModel) -> None:
+    with pytest.raises(DatasetError, match="must agree"):
+        many_plans(model, dataset, "validation", horizon=4, starts=4)
+
+
+def test_video_has_no_world_to_try_plans_in(tmp_path: Path, model: WorldModel) -> None:
+    with pytest.raises(DatasetError, match="does not come from a simulator"):
+        one_plan(model, tiny_dataset(tmp_path / "tiny.zarr"), "validation")
+
+
+def test_intervals_hold_the_rate() -> None:
+    rate = Rate.of([True] * 30 + [False] * 70)
+    assert (rate.successes, rate.trials, rate.rate) == (30, 100, 0.3)
+    assert 0.21 < rate.low < 0.3 < rate.high < 0.4
+    assert Rate.of([False] * 10).low == 0
+
+
+def _states(dataset: Dataset, episode: int) -> np.ndarray:
+    offset = dataset.episode_offset[episode]
+    return np.asarray(dataset.array("state")[offset : offset + 16]).astype(float)

@@ -1,0 +1,183 @@
+"""Do plans lead to their goals?
+
+Starts and goals are frames of recorded episodes, a few steps apart, so every goal can be reached. Two protocols: one
+plan carried out to its end, judged where it ends (n-ball), and planning again and again within a budget, judged by
+whether the goal was ever reached (the others). Beside each rate stands that of random actions; starts that count as
+reached already are left out, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from training.dataset import Dataset, DatasetError
+from training.dataset_format import SplitName
+from training.envs import Environment, make
+from training.planning.planner import find_actions
+from training.planning.receding import Goal, drive
+from training.planning.settings import PLANNERS, DriveConfig, PlanConfig
+from training.world_model import WorldModel
+
+HORIZONS = (4, 6, 8)  # steps, n-ball
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How often something succeeded, with a 95 % interval (Wilson)."""
+
+    successes: int
+    trials: int
+    rate: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, outcomes: list[bool]) -> Rate:
+        """Of trials."""
+        from scipy.stats import binomtest
+
+        won = sum(outcomes)
+        interval = binomtest(won, len(outcomes)).proportion_ci(method="wilson")
+        return cls(won, len(outcomes), won / len(outcomes), float(interval.low), float(interval.high))
+
+
+@dataclass(frozen=True)
+class Success:
+    """How often plans, and random actions, lead to the goal."""
+
+    horizon: int  # actions from start to goal in the recording
+    context: int  # frames that a plan starts from
+    budget: int  # actions that may be taken
+    replanned: bool
+    plans: Rate
+    random: Rate
+    solved: int  # starts that were left out: they count as the goal
+
+
+@dataclass(frozen=True)
+class Start:
+    """A place in a recorded episode, and its goal."""
+
+    frames: np.ndarray  # (C, H, W, 3), the newest last
+    past: np.ndarray  # ((C - 1) * skip, A), the actions between them
+    state: np.ndarray
+    goal: Goal
+
+
+def try_out(model: WorldModel, dataset: Dataset, split: SplitName, starts: int, seed: int = 0) -> list[Success]:
+    """By the protocol of the paper for the world that a dataset comes from."""
+    if world_of(dataset).name != "nball":
+        return [many_plans(model, dataset, split, starts=starts, seed=seed)]
+    contexts = sorted({1, model.model.context})
+    return [
+        one_plan(model, dataset, split, horizon, context, starts, seed) for horizon in HORIZONS for context in contexts
+    ]
+
+
+def one_plan(
+    model: WorldModel, dataset: Dataset, split: SplitName, horizon: int = 4, context: int = 1, starts: int = 200,
+    seed: int = 0, planning: PlanConfig | None = None,
+) -> Success:  # fmt: skip
+    """Plan once, carry everything out, and look where it ended; `horizon` counts steps of the model."""
+    world, skip = world_of(dataset), model.config.skip
+    chosen, solved = draw_starts(world, model, dataset, split, horizon * skip, context, starts, seed)
+    settings = (planning or PLANNERS["nball"]).model_copy(update={"horizon": horizon, "seed": seed})
+    frames, goals = np.stack([one.frames for one in chosen]), np.stack([one.goal.frame for one in chosen])
+    past = np.stack([one.past for one in chosen]) if context > 1 else None
+    found = find_actions(model, frames, goals, past, settings).actions
+    rng = np.random.default_rng([seed, 1])
+    planned, random = [], []
+    for one, actions in zip(chosen, found, strict=True):
+        planned.append(_ends_there(world, one, actions))
+        random.append(_ends_there(world, one, (world.policy(rng) for _ in actions)))
+    return Success(horizon * skip, context, horizon * skip, False, Rate.of(planned), Rate.of(random), solved)
+
+
+def many_plans(
+    model: WorldModel, dataset: Dataset, split: SplitName, horizon: int = 25, starts: int = 50, seed: int = 0,
+    planning: PlanConfig | None = None, driving: DriveConfig | None = None,
+) -> Success:  # fmt: skip
+    """Plan, act and look until the goal is reached or the budget is used up; `horizon` counts actions."""
+    world, driving = world_of(dataset), driving or DriveConfig()
+    if world.size != model.data.size:
+        raise DatasetError(
+            f"Pictures of {world.name} are {world.size}, the model's {model.data.size}: they must agree."
+        )
+    chosen, solved = draw_starts(world, model, dataset, split, horizon, 1, starts, seed)
+    worlds = [world_of(dataset) for _ in chosen]
+    for one, place in zip(chosen, worlds, strict=True):
+        place.set_state(one.state)
+    settings = (planning or PLANNERS["lewm"]).model_copy(update={"seed": seed})
+    driven = drive(model, worlds, [one.goal for one in chosen], settings, driving)
+    rng = np.random.default_rng([seed, 1])
+    random = [_passes_there(world, one, driving.budget, rng) for one in chosen]
+    rates = Rate.of([one.reached for one in driven]), Rate.of(random)
+    return Success(horizon, driving.context, driving.budget, True, *rates, solved)
+
+
+def world_of(dataset: Dataset) -> Environment:
+    """The simulator that a dataset comes from; DatasetError if it has none."""
+    if dataset.world is None or "state" not in dataset.columns:
+        raise DatasetError(f"{dataset.path} does not come from a simulator: plans cannot be tried out.")
+    return make(dataset.world.environment, **dataset.world.options)
+
+
+def draw_starts(
+    world: Environment, model: WorldModel, dataset: Dataset, split: SplitName, apart: int, context: int, count: int,
+    seed: int,
+) -> tuple[list[Start], int]:  # fmt: skip
+    """Starts from all over the episodes of a split, and how many were left out because their goal is reached there.
+
+    No two are the same. Goals lie `apart` rows later.
+    """
+    skip = model.config.skip
+    before = (context - 1) * skip
+    rng = np.random.default_rng([seed, 0])
+    places = [
+        dataset.episode_offset[episode] + row
+        for episode in dataset.split(split)
+        for row in range(before, dataset.episode_length[episode] - apart)
+    ]
+    if not places:
+        raise DatasetError(f"{dataset.path} has no {split} episode of {before + apart + 1} frames, which goals need.")
+    found, solved = list[Start](), 0
+    for place in rng.permutation(len(places)):
+        row = int(places[place])
+        one = _start(dataset, row, apart, before, skip, world.state().shape)
+        world.set_state(one.state)
+        if world.reached(one.goal.state):
+            solved += 1
+            continue
+        found.append(one)
+        if len(found) == count:
+            break
+    if not found:
+        raise DatasetError(f"In {dataset.path} every goal {apart} frames on counts as reached at its start.")
+    return found, solved
+
+
+def _start(dataset: Dataset, row: int, apart: int, before: int, skip: int, shape: tuple[int, ...]) -> Start:
+    frames, states = dataset.array("frames"), dataset.array("state")
+    goal = Goal(np.asarray(frames[row + apart]), np.asarray(states[row + apart]).reshape(shape).astype(float))
+    seen = np.stack([np.asarray(frames[at]) for at in range(row - before, row + 1, skip)])
+    past = np.asarray(dataset.array("actions")[row - before : row], np.float32)
+    return Start(seen, past, np.asarray(states[row]).reshape(shape).astype(float), goal)
+
+
+def _ends_there(world: Environment, one: Start, actions: Iterable[np.ndarray]) -> bool:
+    world.set_state(one.state)
+    for action in actions:
+        world.step(action)
+    return world.reached(one.goal.state)
+
+
+def _passes_there(world: Environment, one: Start, budget: int, rng: np.random.Generator) -> bool:
+    world.set_state(one.state)
+    for _ in range(budget):
+        world.step(world.policy(rng))
+        if world.reached(one.goal.state):
+            return True
+    return False
