@@ -1,0 +1,56 @@
+"""Weights go to LeWM's own format, as files, and come back to the same model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from training.models.lewm import LeWM
+from training.models.released import WeightsDoNotFit, export_weights, import_weights
+from training.settings import EncoderConfig, ModelConfig, PredictorConfig
+
+SMALL = ModelConfig(
+    latent=8, projector=16, encoder=EncoderConfig(size=8, patch=4, width=8, heads=2, depth=2, ffn=16),
+    predictor=PredictorConfig(width=8, depth=2, heads=2, head_size=4, ffn=16, inner_norm=True),
+)  # fmt: skip
+
+
+@pytest.fixture
+def model() -> LeWM:
+    torch.manual_seed(0)
+    model = LeWM(SMALL, actions=4).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    model.expect_actions(torch.tensor([1.0, 2, 3, 4]), torch.tensor([0.5, 1, 2, 4]))
+    return model
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors"])
+def test_an_exported_model_comes_back_with_the_scale_of_its_actions(tmp_path: Path, model: LeWM, name: str) -> None:
+    export_weights(model, tmp_path / name)
+    again = import_weights(tmp_path / name, SMALL)
+    latents, actions = torch.randn(2, 3, 8), 3 * torch.randn(2, 3, 4)
+    torch.testing.assert_close(again.predict(latents, actions), model.predict(latents, actions))
+    assert again.state_dict().keys() == model.state_dict().keys()
+    assert all(torch.equal(tensor, again.state_dict()[key]) for key, tensor in model.state_dict().items())
+
+
+@torch.no_grad()
+def test_released_files_have_no_scale_and_take_normalised_actions(tmp_path: Path, model: LeWM) -> None:
+    export_weights(model, tmp_path / "weights.pt")
+    (tmp_path / "weights.actions.json").unlink()
+    again = import_weights(tmp_path / "weights.pt", SMALL)
+    latents, actions = torch.randn(2, 3, 8), torch.randn(2, 3, 4)
+    usual = model.action_encoder
+    torch.testing.assert_close(
+        again.predict(latents, (actions - usual.mean) / usual.std), model.predict(latents, actions)
+    )
+
+
+def test_models_built_otherwise_have_no_official_names(tmp_path: Path) -> None:
+    with pytest.raises(WeightsDoNotFit, match="Only models built like LeWM"):
+        export_weights(LeWM(), tmp_path / "weights.pt")
