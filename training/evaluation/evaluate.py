@@ -18,10 +18,10 @@ from training import monitors
 from training.dataset import Dataset, DatasetError, open_dataset
 from training.dataset_format import SplitName
 from training.evaluation.geometry import distance_correlation
-from training.evaluation.latents import Seen, encoded, quantities
+from training.evaluation.latents import Seen, encoded, of_the_world, quantities
 from training.evaluation.prediction import prediction_errors
 from training.evaluation.probes import Reading, Task, linear_probe, network_probe
-from training.evaluation.success import Success, try_out
+from training.evaluation.success import Success, try_out, world_of
 from training.world_model import WorldModel
 
 FITTED, JUDGED = 50_000, 5_000  # frames that probes learn from, and are judged by
@@ -88,8 +88,9 @@ def evaluate(
     fitted = encoded(model, dataset, "train", FITTED)
     held_out = encoded(model, dataset, split, JUDGED, seed=1)
     knowledge = {}
-    known = quantities(fitted, names)
-    for name, there in quantities(held_out, names).items():
+    world = world_of(dataset) if dataset.world else None
+    known = quantities(fitted, names) | of_the_world(fitted, world)
+    for name, there in (quantities(held_out, names) | of_the_world(held_out, world)).items():
         if name not in known or known[name].values.shape[1] != there.values.shape[1]:
             continue
         say(f"probing: {name}")

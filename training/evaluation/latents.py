@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 
 from training.dataset import Dataset, Windows
 from training.dataset_format import SplitName
+from training.envs import Environment
 from training.world_model import WorldModel
 
 MEMORY = 1 << 30  # bytes of the dataset that are held while frames are drawn from it
@@ -25,7 +27,8 @@ class Seen:
     boxes: np.ndarray  # (M, N, 4) cx cy w h
     present: np.ndarray  # (M, N) bool
     category: np.ndarray  # (M, N)
-    velocity: np.ndarray | None  # (M, N, 2)
+    velocity: np.ndarray | None = None  # (M, N, 2)
+    state: np.ndarray | None = None  # (M, S), the simulator's
 
 
 def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, seed: int = 0) -> Seen:
@@ -39,13 +42,20 @@ def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, s
             "latents": model.encode(batch.frames[:, 0]).float().cpu(), "frames": batch.rows,
             "boxes": batch.boxes[:, 0], "present": batch.present[:, 0], "category": batch.category,
         }  # fmt: skip
-        if batch.velocity is not None:
-            found["velocity"] = batch.velocity[:, 0]
+        extra = {"velocity": batch.velocity, "state": batch.state}
+        found |= {name: column[:, 0] for name, column in extra.items() if column is not None}
         for name, column in found.items():
             columns.setdefault(name, []).append(column)
     arrays = {name: torch.cat(parts)[:count].numpy() for name, parts in columns.items()}
-    velocity = arrays.pop("velocity", None)
-    return Seen(**arrays, velocity=velocity)
+    return Seen(**arrays)
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A simulator that knows more of its states than boxes."""
+
+    def quantities_of(self, states: np.ndarray) -> dict[str, np.ndarray]:
+        """What a latent may be asked for, by name, (T, k) each."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,14 @@ def quantities(seen: Seen, names: Mapping[int, str]) -> dict[str, Quantity]:
         if len(parts) > 1:
             found[f"all, {what}"] = _together(list(parts.values()))
     return found
+
+
+def of_the_world(seen: Seen, world: Environment | None) -> dict[str, Quantity]:
+    """What the simulator itself can tell of its states, as the yaw of a block; nothing if it does not say."""
+    if seen.state is None or not isinstance(world, Telling):
+        return {}
+    every = np.arange(len(seen.latents))
+    return {name: Quantity(every, values) for name, values in world.quantities_of(seen.state).items()}
 
 
 def _of(member: np.ndarray, values: np.ndarray) -> Quantity:

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from tests.training.tiny_run import tiny_config, tiny_dataset
-from training.evaluation.latents import Seen, encoded, quantities
+from training.envs.nball import NBall
+from training.evaluation.latents import Seen, encoded, of_the_world, quantities
 from training.evaluation.prediction import prediction_errors
 from training.world_model import DataFacts, WorldModel, build
 
@@ -39,12 +40,25 @@ def test_objects_that_come_and_go_count_by_their_mean() -> None:
     boxes = np.arange(3 * 3 * 4, dtype=np.float32).reshape(3, 3, 4)
     present = np.array([[True, True, True], [True, False, True], [True, False, False]])
     category = np.array([[0, 1, 1]] * 3)
-    found = quantities(Seen(np.zeros((3, 2)), np.arange(3), boxes, present, category, None), NAMES)
+    found = quantities(Seen(np.zeros((3, 2)), np.arange(3), boxes, present, category), NAMES)
     np.testing.assert_array_equal(found["red, position"].values, boxes[:, 0, :2])
     np.testing.assert_array_equal(found["white, position"].rows, [0, 1])
     np.testing.assert_array_equal(found["white, position"].values, [boxes[0, 1:, :2].mean(axis=0), boxes[1, 2, :2]])
     assert found["all, position"].values.shape == (2, 4)
     assert not any(name.endswith("velocity") for name in found)
+
+
+def test_a_simulator_tells_what_boxes_do_not() -> None:
+    class World(NBall):
+        def quantities_of(self, states: np.ndarray) -> dict[str, np.ndarray]:
+            return {"half": states[:, :1] / 2}
+
+    states = np.arange(6.0).reshape(3, 2)
+    seen = Seen(
+        np.zeros((3, 2)), np.arange(3), np.zeros((3, 0, 4)), np.zeros((3, 0), bool), np.zeros((3, 0)), None, states
+    )
+    np.testing.assert_array_equal(of_the_world(seen, World())["half"].values, [[0], [1], [2]])
+    assert of_the_world(seen, NBall()) == of_the_world(seen, None) == {}
 
 
 def test_a_model_that_stands_still_has_error_one(
