@@ -74,9 +74,10 @@ def plan(
     return Plan(mean, costs.mean(1), rounds)
 
 
-def seeded(config: PlanConfig, like: Tensor) -> Draws:
-    """Draws for environments and action sequences shaped `like` (B, H, A): a stream of its own for each environment."""
-    streams = [np.random.SeedSequence([config.seed, number]) for number in range(len(like))]
+def seeded(config: PlanConfig, like: Tensor, numbers: Sequence[int] | None = None) -> Draws:
+    """Draws for action sequences shaped `like` (B, H, A): a stream of its own for each environment, by its number."""
+    numbers = range(len(like)) if numbers is None else numbers
+    streams = [np.random.SeedSequence([config.seed, number]) for number in numbers]
     generators = [torch.Generator().manual_seed(int(stream.generate_state(1, np.uint64)[0])) for stream in streams]
     shape = (config.candidates, *like.shape[1:])
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.planning.cem import Draws, End, Limit, Plan, plan, within
+from training.planning.cem import Draws, End, Limit, Plan, plan, seeded, within
 from training.planning.costs import Cost, GoalDistance, total
 from training.planning.settings import PlanConfig
 
@@ -95,8 +95,12 @@ def find_actions(
     rules: Sequence[tuple[float, Cost]] = (),
     limits: Limits | None = None,
     draws: Draws | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> Found:
-    """Search for actions that lead from the last of B x C frames to B goals; see `WorldModel.plan`."""
+    """Search for actions that lead from the last of B x C frames to B goals; see `WorldModel.plan`.
+
+    Draws follow from the `numbers` of the environments, by default 0 to B - 1, unless `draws` are given.
+    """
     if not model.data.action_dim:
         raise ValueError("This model was trained without actions: it can imagine what comes, but not plan.")
     config = config or PlanConfig()
@@ -107,6 +111,7 @@ def find_actions(
         allowed = within(config.longest, *(limits or (None, None)))
         searched = units.limited(allowed) if limits or config.longest else None
         first = torch.zeros(len(task.start), config.horizon, units.size, device=model.device)
+        draws = draws or seeded(config, first, numbers)
         found = plan(lambda candidates: task.score(units.actions(candidates)), first, config, searched, draws)
         possible = within(config.longest, *(limits or trained_range(model)))
         actions = possible(units.single(units.actions(found.actions)).flatten(1, 2))

@@ -68,16 +68,17 @@ def drive(
     for number, environment in enumerate(environments):
         _look(drives[number], environment, goals[number])
     skip = model.config.skip
-    for turn in range(-(-driving.budget // (driving.keep * skip))):
+    kept = min(driving.keep, planning.horizon) * skip  # actions of a plan
+    for turn in range(-(-driving.budget // kept)):
         left = [number for number, one in enumerate(drives) if not one.reached]
         if not left:
             break
         frames, past = _context([drives[number] for number in left], min(driving.context, model.model.context), skip)
         found = find_actions(
             model, frames, np.stack([goals[number].frame for number in left]), past,
-            planning.model_copy(update={"seed": planning.seed + turn}), rules, limits,
+            planning.model_copy(update={"seed": planning.seed + turn}), rules, limits, numbers=left,
         )  # fmt: skip
-        for number, actions in zip(left, found.actions[:, : driving.keep * skip], strict=True):
+        for number, actions in zip(left, found.actions[:, :kept], strict=True):
             _carry_out(actions, drives[number], environments[number], goals[number], driving.budget)
     return drives
 

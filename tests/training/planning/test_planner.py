@@ -133,6 +133,23 @@ def test_driving_ends_at_the_goal_or_the_budget(nball_model: WorldModel, episode
     np.testing.assert_array_equal(world.render(), far.frames[-1])
 
 
+def test_the_budget_is_used_up_if_plans_are_shorter_than_what_is_kept(nball_model: WorldModel) -> None:
+    goal = Goal(NBall(1).render(), np.full((2, 4), -100.0))
+    (drove,) = drive(nball_model, [NBall(1)], [goal], QUICK, DriveConfig(budget=13, keep=5))
+    assert len(drove.actions) == 13
+
+
+def test_an_arrival_does_not_change_what_the_others_do(nball_model: WorldModel) -> None:
+    far = Goal(NBall(1).render(), np.full((2, 4), -100.0))
+    here = Goal(far.frame, NBall(1).state())
+    drives = [
+        drive(nball_model, [NBall(1), NBall(1)], [first, far], QUICK, DriveConfig(budget=3, keep=3))
+        for first in (far, here)
+    ]
+    assert [len(first.actions) for first, _ in drives] == [3, 0]
+    np.testing.assert_allclose(drives[0][1].actions, drives[1][1].actions, atol=1e-4)
+
+
 def test_the_documented_example_drives_n_ball(nball_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parents[3] / "docs" / "planning.md").read_text(encoding="utf-8")
     example = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
