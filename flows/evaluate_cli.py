@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,14 +17,16 @@ def evaluate(
         Path | None, typer.Option(help="Folder for figures and page; default: `evaluation` in the run.")
     ] = None,
     dataset: Annotated[Path | None, typer.Option(help="The dataset, if it is not where it was.")] = None,
-    which: Annotated[str, typer.Option(help="The checkpoint: best by validation loss, or last.")] = "best",
+    which: Annotated[
+        Literal["best", "last"], typer.Option(help="The checkpoint: best by validation loss, or last.")
+    ] = "best",
     training: Annotated[
         bool, typer.Option("--on-training-episodes", help="Judge on episodes that it was trained on; marked so.")
     ] = False,
     starts: Annotated[
         int, typer.Option(min=0, help="Places from which plans are tried out in the simulator; 0: none.")
     ] = 200,
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where it is judged.")] = "auto",
 ) -> None:
     """Judge a world model: what its latents know, how far ahead it sees, whether it plans, and a verdict in one line.
 

@@ -24,7 +24,7 @@ def accelerated(precision: Precision, device: Device) -> Iterator[Accelerator]:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
 
-    kind = _kind(device)
+    kind = available(device)
     half = precision == "bf16" or (precision == "auto" and kind == "cuda")
     # Accelerate remembers its first precision and device for the whole process: a second run may want others.
     AcceleratorState._reset_state(reset_partial_state=True)
@@ -38,7 +38,8 @@ def accelerated(precision: Precision, device: Device) -> Iterator[Accelerator]:
         AcceleratorState._reset_state(reset_partial_state=True)
 
 
-def _kind(device: Device) -> str:
+def available(device: Device) -> str:
+    """The device itself, or the best there is for `auto`; TrainError if it is not here."""
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if device == "auto":
         return next(kind for kind in ("cuda", "mps", "cpu") if there[kind])

@@ -18,7 +18,7 @@ from training import monitors
 from training.dataset import Dataset, DatasetError, open_dataset
 from training.dataset_format import SplitName
 from training.evaluation.geometry import distance_correlation
-from training.evaluation.latents import Seen, encoded, of_the_world, quantities
+from training.evaluation.latents import Quantity, Seen, encoded, of_the_world, quantities
 from training.evaluation.prediction import prediction_errors
 from training.evaluation.probes import Reading, Task, linear_probe, network_probe
 from training.evaluation.success import Success, try_out, world_of
@@ -52,6 +52,7 @@ class Evaluation:
     knowledge: dict[str, Knowledge]  # by quantity
     prediction: list[float]  # error 1, 2, ... steps ahead over that of standing still
     success: list[Success]  # of plans; none without a simulator
+    notes: list[str]  # what could not be judged, and why
 
     def as_data(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -64,6 +65,7 @@ class Material:
 
     model: WorldModel
     dataset: Dataset
+    fitted: Seen
     held_out: Seen
 
 
@@ -87,11 +89,14 @@ def evaluate(
     say("encoding frames")
     fitted = encoded(model, dataset, "train", FITTED)
     held_out = encoded(model, dataset, split, JUDGED, seed=1)
-    knowledge = {}
-    world = world_of(dataset) if dataset.world else None
-    known = quantities(fitted, names) | of_the_world(fitted, world)
-    for name, there in (quantities(held_out, names) | of_the_world(held_out, world)).items():
+    knowledge, notes = dict[str, Knowledge](), list[str]()
+    known = quantities(fitted, names) | _told(fitted, dataset, notes)
+    for name, there in (quantities(held_out, names) | _told(held_out, dataset, [])).items():
         if name not in known or known[name].values.shape[1] != there.values.shape[1]:
+            notes.append(f"{name} is not judged: training episodes show other objects of that kind, or none.")
+            continue
+        if not there.values.std(axis=0).max() > 0:
+            notes.append(f"{name} is not judged: it never changes.")
             continue
         say(f"probing: {name}")
         latents = held_out.latents[there.rows]
@@ -105,9 +110,23 @@ def evaluate(
     success = list[Success]()
     if starts and dataset.world and model.data.action_dim:
         say("planning")
-        success = try_out(model, dataset, split, starts)
-    found = Evaluation(run.name, model.step, dataset.name, split, verdict, knowledge, prediction.tolist(), success)
-    return found, Material(model, dataset, held_out)
+        try:
+            success = try_out(model, dataset, split, starts)
+        except DatasetError as error:
+            notes.append(f"Plans were not tried out: {error}")
+    found = Evaluation(
+        run.name, model.step, dataset.name, split, verdict, knowledge, prediction.tolist(), success, notes
+    )
+    return found, Material(model, dataset, fitted, held_out)
+
+
+def _told(seen: Seen, dataset: Dataset, notes: list[str]) -> dict[str, Quantity]:
+    """What the simulator itself says, if there is one that can be opened here."""
+    try:
+        return of_the_world(seen, world_of(dataset) if dataset.world else None)
+    except DatasetError as error:
+        notes.append(f"The simulator was not asked: {error}")
+        return {}
 
 
 def dataset_of(model: WorldModel, path: Path | None) -> Dataset:

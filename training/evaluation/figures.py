@@ -1,8 +1,8 @@
 """What does a world model see and imagine?
 
 Four pictures of an evaluation: latents in the plane, distances of latents against distances of objects, errors of
-imagined latents, and an imagined episode beside the true one. A latent has no picture of its own: the held-out frame
-whose latent lies nearest stands for it, with boxes that a linear map reads off.
+imagined latents, and an imagined episode beside the true one. A latent has no picture of its own: the training frame
+whose latent lies nearest stands for it, with boxes that a linear map, fitted on training frames, reads off.
 """
 
 from __future__ import annotations
@@ -119,10 +119,10 @@ def _imagined(material: Material, held_out: bool) -> Figure | None:
     latents = model.encode(batch.frames)
     actions = batch.actions[:, None, : length - 1]
     imagined = model.rollout(latents[:, :context], actions)[0, 0].float().cpu().numpy()
-    nearest = _nearest(material.held_out.latents, imagined)
-    rows = material.held_out.frames[nearest]
+    nearest = _nearest(material.fitted.latents, imagined)
+    rows = material.fitted.frames[nearest]
     pictures = np.stack([np.asarray(dataset.array("frames")[int(row)]) for row in rows])
-    read = _reader(material.held_out)
+    read = _reader(material.fitted)
     figure = _figure(1.35 * length, 3.2)
     upper, lower = figure.subplots(2, length)
     truth, present = batch.boxes[0].numpy(), batch.present[0].numpy()

@@ -32,7 +32,7 @@ class Seen:
 
 
 def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, seed: int = 0) -> Seen:
-    """Latents of `count` frames of a split, drawn without repetition (or all, if there are fewer)."""
+    """Latents of `count` frames of a split, drawn without repetition; if there are fewer, of all whole batches."""
     windows = Windows(dataset, split, length=1, batch=BATCH, seed=seed, memory_limit=MEMORY)
     columns: dict[str, list[torch.Tensor]] = {}
     for number, batch in enumerate(windows.batches(epoch=0)):

@@ -5,10 +5,14 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from training.evaluation.evaluate import Evaluation, Material
 from training.evaluation.figures import draw
 from training.evaluation.success import Rate
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 HEADINGS = ("", "Spearman of distances", "linear probe: error", "r", "R²", "network probe: error", "r", "R²")
 PLANS = ("actions to the goal", "frames seen", "actions allowed", "plans that reach it", "random actions", "starts")
@@ -17,8 +21,6 @@ TEMPLATE = "page.html"
 
 def write(found: Evaluation, material: Material, out: Path) -> Path:
     """Write everything into a folder; the path of the page."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     out.mkdir(parents=True, exist_ok=True)
     (out / "evaluation.json").write_text(json.dumps(found.as_data(), indent=1), encoding="utf-8")
     (out / "evaluation.md").write_text(markdown(found), encoding="utf-8")
@@ -26,21 +28,30 @@ def write(found: Evaluation, material: Material, out: Path) -> Path:
         title: f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
         for title, path in draw(found, material, out).items()
     }
-    templates = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
     page = out / "index.html"
-    text = templates.get_template(TEMPLATE).render(
-        found=found,
-        headings=HEADINGS,
-        rows=rows(found),
-        plans=PLANS,
-        tried=tried(found),
-        ahead=ahead(found),
-        pictures=pictures,
+    text = (
+        templates()
+        .get_template(TEMPLATE)
+        .render(
+            found=found,
+            headings=HEADINGS,
+            rows=rows(found),
+            plans=PLANS,
+            tried=tried(found),
+            ahead=ahead(found),
+            pictures=pictures,
+        )
     )
     page.write_text(text, encoding="utf-8")
     return page
+
+
+def templates() -> Environment:
+    """Where the page's template is; all that it is given is text, never markup."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    here = FileSystemLoader(Path(__file__).parent)
+    return Environment(loader=here, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
 
 
 def rows(found: Evaluation) -> list[tuple[str, ...]]:
@@ -81,9 +92,10 @@ def markdown(found: Evaluation) -> str:
         f"# {found.run}", "", found.verdict, "",
         f"Judged at step {found.step} on the {found.split} episodes of {found.dataset}.", "", *lines, "",
         f"Error of latents imagined 1, 2, ... steps ahead, over that of standing still: {ahead(found)}.",
-        *plans, "",
+        *plans, "", *found.notes, "",
     ])  # fmt: skip
 
 
 def _table(headings: tuple[str, ...], cells: list[tuple[str, ...]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (headings, ("---",) * len(headings), *cells)]
+    table = (headings, ("---",) * len(headings), *cells)
+    return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in table]

@@ -32,4 +32,4 @@ def prediction_errors(
         count += len(batch)
         if count >= windows:
             break
-    return (errors / still).numpy()
+    return (errors / still.clamp_min(1e-12)).numpy()

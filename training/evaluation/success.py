@@ -2,13 +2,12 @@
 
 Starts and goals are frames of recorded episodes, a few steps apart, so every goal can be reached. Two protocols: one
 plan carried out to its end, judged where it ends (n-ball), and planning again and again within a budget, judged by
-whether the goal was ever reached (the others). Beside each rate stands that of random actions; starts that count as
-reached already are left out, and counted.
+whether the goal was ever reached (the others). Beside each rate stands that of random actions, each drawn with the mean
+and spread of the training data's; starts that count as reached already are left out, and counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from training.dataset import Dataset, DatasetError
 from training.dataset_format import SplitName
 from training.envs import Environment, make
-from training.planning.planner import find_actions
+from training.planning.planner import find_actions, trained_range
 from training.planning.receding import Goal, drive
 from training.planning.settings import PLANNERS, DriveConfig, PlanConfig
 from training.world_model import WorldModel
@@ -88,12 +87,12 @@ def one_plan(
     frames, goals = np.stack([one.frames for one in chosen]), np.stack([one.goal.frame for one in chosen])
     past = np.stack([one.past for one in chosen]) if context > 1 else None
     found = find_actions(model, frames, goals, past, settings).actions
-    rng = np.random.default_rng([seed, 1])
-    planned, random = [], []
-    for one, actions in zip(chosen, found, strict=True):
-        planned.append(_ends_there(world, one, actions))
-        random.append(_ends_there(world, one, (world.policy(rng) for _ in actions)))
-    return Success(horizon * skip, context, horizon * skip, False, Rate.of(planned), Rate.of(random), solved)
+    chance = _random_actions(model, len(chosen), horizon * skip, seed)
+    planned, random = (
+        Rate.of([_ends_there(world, one, actions) for one, actions in zip(chosen, taken, strict=True)])
+        for taken in (found, chance)
+    )
+    return Success(horizon * skip, context, horizon * skip, False, planned, random, solved)
 
 
 def many_plans(
@@ -112,8 +111,8 @@ def many_plans(
         place.set_state(one.state)
     settings = (planning or PLANNERS["lewm"]).model_copy(update={"seed": seed})
     driven = drive(model, worlds, [one.goal for one in chosen], settings, driving)
-    rng = np.random.default_rng([seed, 1])
-    random = [_passes_there(world, one, driving.budget, rng) for one in chosen]
+    chance = _random_actions(model, len(chosen), driving.budget, seed)
+    random = [_passes_there(world, one, actions) for one, actions in zip(chosen, chance, strict=True)]
     rates = Rate.of([one.reached for one in driven]), Rate.of(random)
     return Success(horizon, driving.context, driving.budget, True, *rates, solved)
 
@@ -167,17 +166,24 @@ def _start(dataset: Dataset, row: int, apart: int, before: int, skip: int, shape
     return Start(seen, past, np.asarray(states[row]).reshape(shape).astype(float), goal)
 
 
-def _ends_there(world: Environment, one: Start, actions: Iterable[np.ndarray]) -> bool:
+def _ends_there(world: Environment, one: Start, actions: np.ndarray) -> bool:
     world.set_state(one.state)
     for action in actions:
         world.step(action)
     return world.reached(one.goal.state)
 
 
-def _passes_there(world: Environment, one: Start, budget: int, rng: np.random.Generator) -> bool:
+def _passes_there(world: Environment, one: Start, actions: np.ndarray) -> bool:
     world.set_state(one.state)
-    for _ in range(budget):
-        world.step(world.policy(rng))
+    for action in actions:
+        world.step(action)
         if world.reached(one.goal.state):
             return True
     return False
+
+
+def _random_actions(model: WorldModel, starts: int, steps: int, seed: int) -> np.ndarray:
+    """(starts, steps, A), each for itself, within the range of the training data."""
+    usual = model.data.arrays()["actions"]
+    rng = np.random.default_rng([seed, 1])
+    return np.clip(rng.normal(usual.mean, usual.std, (starts, steps, len(usual.mean))), *trained_range(model))
