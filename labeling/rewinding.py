@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numcodecs.blosc import Blosc
 
-ROOM = 2**26  # bytes of packed frames that are held
-PACKING = Blosc("zstd", clevel=1, shuffle=Blosc.NOSHUFFLE)  # 2 to 25 % of a gif's pictures, in a few milliseconds each
+ROOM = 2**28  # bytes of packed frames that are held: 129 of 960 x 720 pixels even if packing gains nothing
+# 2 to 25 % of a gif's pictures is left, of a camera's nearly all; a few milliseconds each.
+PACKING = Blosc("zstd", clevel=1, shuffle=Blosc.NOSHUFFLE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import pytest
 
 import labeling.video
 from labeling import streams
-from labeling.rewinding import Rewinder
+from labeling.rewinding import PACKING, ROOM, Rewinder
+from labeling.trackers.sam_config import SamConfig
 from labeling.video import Frame, Video, VideoError
 from tests.labeling import odd_videos
 from tests.labeling.odd_videos import pictures, video
@@ -207,6 +208,31 @@ def test_a_rewinder_holds_no_more_than_it_may_and_still_gives_every_frame():
     for stop in range(60, 100, 4):
         assert [frame.index for frame in islice(rewinder.frames(stop - 5), 5)] == list(range(stop - 5, stop))
     assert len(begun) == 1
+
+
+@pytest.mark.parametrize(("room", "once"), [(24, True), (10, False)])
+def test_a_look_back_decodes_nothing_twice_if_there_is_room_for_its_reach(room, once):
+    """Windows of 8 frames, each followed by a look back over 24 frames, as a tracker does it."""
+    rng = np.random.default_rng(1)
+    made = [Frame(index, index / 10, rng.integers(0, 256, (16, 16, 3), np.uint8)) for index in range(96)]
+    decoded = []
+
+    def read():
+        for frame in made:
+            decoded.append(frame.index)
+            yield frame
+
+    packed = max(len(PACKING.encode(frame.image)) for frame in made)
+    rewinder = Rewinder(read, room=room * packed)
+    for stop in range(8, 97, 8):
+        for begin in range(stop - 8, max(0, stop - 24) - 1, -8):
+            for frame, expected in zip(islice(rewinder.frames(begin), 8), made[begin : begin + 8], strict=True):
+                np.testing.assert_array_equal(frame.image, expected.image)
+    assert (decoded == list(range(96))) == once
+
+
+def test_a_rewinder_has_room_for_as_far_as_sam_looks_back():
+    assert SamConfig().reach * 960 * 720 * 3 <= ROOM
 
 
 @pytest.mark.parametrize(
