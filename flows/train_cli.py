@@ -65,7 +65,7 @@ def simulate(
     balls: Annotated[int | None, typer.Option(min=0, help="nball: white balls beside the red one.")] = None,
     episodes: Annotated[int | None, typer.Option(min=1, help="How many; else 20000, or 10 videos.")] = None,
     frames: Annotated[int | None, typer.Option(min=2, help="Frames in an episode; else 32, or 100 of a video.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides everything.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Decides everything; else 0.")] = None,
     size: Size = None,
     validation: Validation = None,
 ) -> None:
@@ -77,8 +77,8 @@ def simulate(
     """
     from flows import train_console
 
-    options: dict[str, int | float] = {} if balls is None else {"balls": balls}
-    train_console.simulate(environment, out, videos, episodes, frames, seed, size, validation, options)
+    options = {"balls": balls, "episodes": episodes, "frames": frames, "seed": seed}
+    train_console.simulate(environment, out, videos, size, validation, options)
 
 
 @app.command()

@@ -63,11 +63,15 @@ def prepare(
 
 
 def simulate(
-    environment: str, out: Path | None, videos: Path | None, episodes: int | None, frames: int | None, seed: int,
-    size: int | None, validation: float | None, options: Mapping[str, int | float],
+    environment: str, out: Path | None, videos: Path | None, size: int | None, validation: float | None,
+    options: Mapping[str, int | None],
 ) -> None:  # fmt: skip
-    """Make a dataset from a simulator, or from a manifest that names one; or videos."""
+    """Make a dataset from a simulator, or from a manifest that names one; or videos. What is None was not chosen."""
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if environment.lower().endswith(MANIFESTS):
+        with training_errors():
+            advice = f"with a manifest, which makes one dataset: change {environment}, or name a simulator instead."
+            _refuse({"videos": videos, **chosen}, advice)
         prepare(Path(environment), out, None, None, {"size": size}, validation)
         return
     with training_errors():
@@ -77,15 +81,16 @@ def simulate(
 
         if (out is None) == (videos is None):
             raise DatasetError("Say where the dataset goes: --out DATASET; or the videos: --videos FOLDER.")
-        amount = {"episodes": episodes, "frames": frames}
-        chosen: dict[str, Any] = {name: value for name, value in amount.items() if value is not None} | dict(options)
+        if videos is not None:
+            advice = "with --videos, which are as the simulator draws them: choose this in `spectrabox prepare`."
+            _refuse({"size": size, "validation": validation}, advice)
         split = Split() if validation is None else Split(validation=validation)
         with _frames_bar("simulating") as progress:
             try:
                 if out is not None:
-                    made = make(environment, out, seed=seed, size=size, split=split, progress=progress, **chosen)
+                    made = make(environment, out, size=size, split=split, progress=progress, **chosen)
                 elif videos is not None:
-                    paths = simulate_videos(environment, videos, seed=seed, progress=progress, **chosen)
+                    paths = simulate_videos(environment, videos, progress=progress, **chosen)
             except (TypeError, ValueError) as error:  # an unknown simulator, or one that does not take these options
                 raise DatasetError(f"{environment}: {error}") from error
         if out is not None:
@@ -199,6 +204,15 @@ def _frames_bar(what: str) -> Iterator[FrameProgress]:
 def _speaks() -> bool:
     """Of several training processes, one speaks."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def _refuse(options: Mapping[str, Any], advice: str) -> None:
+    """Say which of the options were given though they would have no effect."""
+    from training.dataset_format import DatasetError
+
+    given = [f"--{name}" for name, value in options.items() if value is not None]
+    if given:
+        raise DatasetError(f"{' and '.join(given)} cannot be used {advice}")
 
 
 def _on_top(settings: Any, given: Mapping[str, Any]) -> Any:

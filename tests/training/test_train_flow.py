@@ -89,6 +89,10 @@ def test_a_manifest_serves_both_commands(tmp_path: Path) -> None:
         (("simulate", "chess", "--out", "x.zarr"), "nball"),
         (("simulate", "two_room", "--balls", "2", "--out", "x.zarr"), "balls"),
         (("simulate", "nball"), "--out"),
+        (("simulate", "m.yaml", "--episodes", "5", "--seed", "0"), "--episodes and --seed cannot be used with a manif"),
+        (("simulate", "m.yaml", "--videos", "x", "--balls", "1"), "--videos and --balls cannot be used with a manif"),
+        (("simulate", "nball", "--videos", "x", "--size", "32"), "--size cannot be used with --videos"),
+        (("simulate", "nball", "--videos", "x", "--validation", "0"), "--validation cannot be used with --videos"),
         (("train-settings", "--preset", "huge"), "there is no preset"),
     ],
 )
