@@ -188,6 +188,21 @@ def test_an_episode_goes_on_from_any_state(name, options):
     np.testing.assert_array_equal(world.state(), end)
 
 
+@pytest.mark.parametrize(("name", "options"), WORLDS)
+def test_a_policy_begins_anew_with_a_state_that_is_set(name, options):
+    world = opened(name, options)
+    state, played = world.state(), []
+    for seed in (1, 2):
+        world.reset(seed)
+        world.policy(np.random.default_rng(seed))
+        world.set_state(state)
+        rng = np.random.default_rng(0)
+        for _ in range(5):
+            played.append(world.policy(rng))
+            world.step(played[-1])
+    np.testing.assert_array_equal(played[:5], played[5:])
+
+
 @pytest.mark.parametrize("door", [5.0, 215.0])
 def test_a_door_outside_the_wall_is_refused(door):
     with pytest.raises(ValueError, match="door"):

@@ -59,8 +59,9 @@ class Reacher(MujocoWorld):
         return self._state.copy()
 
     def set_state(self, state: np.ndarray) -> None:
-        """Go on from a state."""
+        """Go on from a state; the policy begins anew."""
         self._state = np.array(state, float)
+        self._torque = np.zeros(2)
 
     def reached(self, goal: np.ndarray) -> bool:
         """Whether both joints are within 0.05 radians of their angles in `goal`."""

@@ -72,8 +72,9 @@ class TwoRoom:
         return self._place.copy()
 
     def set_state(self, state: np.ndarray) -> None:
-        """Go on from a state."""
+        """Go on from a state; the policy begins anew."""
         self._place = np.array(state, float)
+        self.target = self._place.copy()  # arrived: the policy chooses another one
 
     def boxes(self) -> dict[str, np.ndarray]:
         """The box of the agent, where its opacity is above a tenth."""
