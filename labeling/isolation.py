@@ -31,6 +31,8 @@ PATIENT = {
 }  # spinning threads starve one another
 SINGLE_THREADED = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
+ENDED = "labeling was ended"
+
 
 class Worker:
     """A child process that runs one request at a time."""
@@ -85,7 +87,7 @@ class Worker:
         try:
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):  # it died, or was closed
             raise VideoError(f"{source.path}: {self._last_words()}") from None
         while True:
             try:
@@ -122,11 +124,15 @@ class Worker:
 
     def _last_words(self) -> str:
         """Why the process died, from its exit code and the end of what it printed."""
-        assert self._process is not None
-        assert self._errors is not None
-        code = self._process.wait()
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        process, errors = self._process, self._errors
+        if process is None or errors is None:
+            return ENDED
+        code = process.wait()
+        try:
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+        except ValueError:  # closed by `close` in another thread, which ends the run
+            return ENDED
         self.close()
         if code < 0:
             return f"the decoder crashed ({signal.Signals(-code).name}). Re-encode the video or remove it."

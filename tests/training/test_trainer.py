@@ -67,7 +67,7 @@ def test_a_run_leaves_metrics_curves_and_checkpoints(whole: Path) -> None:
 def test_curves_are_a_picture_of_the_run(whole: Path) -> None:
     picture = cv2.imread(str(whole / "curves.png"))
     assert picture is not None
-    assert picture.shape == (750, 1200, 3)
+    assert picture.shape == (660, 1000, 3)
     assert 0.5 < (picture > 250).all(axis=2).mean() < 0.99
     for panel in (picture[50:350, :600], picture[50:350, 600:], picture[400:700, :600], picture[400:700, 600:]):
         blue, orange = (31, 119, 180), (255, 127, 14)
@@ -183,7 +183,7 @@ def test_without_the_head_and_without_a_validation_split(tmp_path: Path, monkeyp
     ("change", "words"),
     [
         ({"model": {"encoder": {"size": 32, "patch": 8}}}, "16 by 16 pixels, the model takes 32 by 32.*--size 32"),
-        ({"target": {"state": "bb+depth50"}}, "needs log_depth"),
+        ({"target": {"state": "bb+depth50"}}, "needs the column depth"),
         ({"tracker": "tensorboard"}, "pip install tensorboard"),
     ],
 )
