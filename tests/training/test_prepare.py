@@ -13,12 +13,14 @@ import zarr
 
 from labeling.config import LabelConfig
 from labeling.run import label_folder
+from labeling.tracks import UNASSIGNED
 from tests.training.labeled import labeled_folder, sliding_boxes, still_frames, tracks_of
 from training.dataset import Windows
 from training.dataset_format import DatasetError, open_dataset
 from training.manifest import PrepareConfig, Split
 from training.prepare import prepare
 from training.sources.framing import Framing
+from training.sources.labels import Kind, chosen_groups
 
 
 @pytest.fixture
@@ -274,6 +276,16 @@ def test_many_categories_share_a_group_and_the_choice_is_said(labeled, tmp_path)
     assert any("9 of 12 categories share the group other" in note for note in made.notes)
     assert open_dataset(made.path).attributes["notes"] == made.notes
     assert open_dataset(made.path).category.max() == 3
+
+
+def test_categories_that_are_called_alike_stay_apart():
+    names = ["ball", "ball", "ball 2", "other", "ball"]
+    kinds = [Kind(id, name, 1, 9.0 - id) for id, name in enumerate(names)]
+    grouping = chosen_groups([*kinds, Kind(UNASSIGNED, "unassigned", 1, 1.0)], PrepareConfig())
+    assert [row.name for row in grouping.categories] == ["ball", "ball 3", "ball 2", "other", "ball 4", "other 2"]
+    assert grouping.group_of == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, UNASSIGNED: 5}
+    picked = chosen_groups(kinds, PrepareConfig(categories=("ball", "ball")))
+    assert [row.name for row in picked.categories] == ["ball", "ball 2", "ball 3"]
 
 
 def test_categories_can_be_picked_by_name(labeled, tmp_path):

@@ -49,7 +49,7 @@ def chosen_groups(kinds: list[Kind], config: PrepareConfig) -> Grouping:
         if unknown:
             there = ", ".join(kind.name for kind in ranked) or "none"
             raise DatasetError(f"There is no category {', '.join(unknown)}. The store has: {there}.")
-        own = [kind for name in config.categories for kind in kinds if kind.name == name]
+        own = [kind for name in dict.fromkeys(config.categories) for kind in kinds if kind.name == name]
         rest = [kind for kind in ranked if kind not in own]
         if OTHER not in config.categories:
             if rest:
@@ -62,9 +62,10 @@ def chosen_groups(kinds: list[Kind], config: PrepareConfig) -> Grouping:
         if len(rest) > 1:
             notes.append(f"{len(rest)} of {len(ranked)} categories share the group {OTHER}: {_listed(rest)}.")
     groups = [(kind.name, [kind]) for kind in own] + ([(OTHER, rest)] if rest else [])
+    titles = _distinct([name for name, _ in groups])
     categories = [
-        DatasetCategory(number, name, tuple(kind.name for kind in members), sum(kind.tracks for kind in members))
-        for number, (name, members) in enumerate(groups)
+        DatasetCategory(number, title, tuple(kind.name for kind in members), sum(kind.tracks for kind in members))
+        for number, (title, (_, members)) in enumerate(zip(titles, groups, strict=True))
     ]
     group_of = {kind.id: number for number, (_, members) in enumerate(groups) for kind in members}
     return Grouping(categories, group_of, notes)
@@ -125,6 +126,18 @@ class Labels:
         }
         groups = [self.grouping.group_of[kind] for kind in part.category.tolist()]
         return columns, np.array(groups, np.int32), part.instance
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Names as they are, and where one comes again, with a number: categories of a store may be called alike."""
+    found: list[str] = []
+    for name in names:
+        title, number = name, 1
+        while title in found or (number > 1 and title in names):
+            number += 1
+            title = f"{name} {number}"
+        found.append(title)
+    return found
 
 
 def _listed(kinds: list[Kind], most: int = 12) -> str:
