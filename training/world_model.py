@@ -110,6 +110,7 @@ class WorldModel:
     config: TrainConfig
     data: DataFacts
     step: int  # training steps so far
+    folder: Path | None = None  # the run that it comes from
 
     @torch.inference_mode()
     def encode(self, frames: Tensor | np.ndarray) -> Tensor:
@@ -166,7 +167,8 @@ class WorldModel:
         return next(self.model.parameters()).device
 
     def _here(self, values: Tensor | np.ndarray) -> Tensor:
-        return torch.as_tensor(values).to(self.device)
+        here = torch.as_tensor(values).to(self.device)
+        return here.to(next(self.model.parameters()).dtype) if here.is_floating_point() else here
 
 
 def load(run: str | Path, which: str = "best", device: str | torch.device = "cpu") -> WorldModel:
@@ -185,4 +187,5 @@ def load(run: str | Path, which: str = "best", device: str | torch.device = "cpu
         objective = build(facts.config, facts.data)
     checkpoint.restore(folder, objective)
     objective.requires_grad_(False).eval().to(device)
-    return WorldModel(objective.model, objective.head, objective.target, facts.config, facts.data, facts.step)
+    home = folder.parent.parent if folder.parent.name == checkpoint.FOLDER else None  # a checkpoint may stand alone
+    return WorldModel(objective.model, objective.head, objective.target, facts.config, facts.data, facts.step, home)

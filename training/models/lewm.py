@@ -59,7 +59,7 @@ class LeWM(nn.Module):
 
     def encode(self, frames: Tensor) -> Tensor:
         """Latents (..., D) of frames (..., H, W, 3) uint8; in training, BatchNorm counts all of them."""
-        tokens = self.encoder(frames.flatten(end_dim=-4))
+        tokens = self.encoder(frames.reshape(-1, *frames.shape[-3:]))
         latents: Tensor = self.projector(tokens)
         return latents.view(*frames.shape[:-3], -1)
 

@@ -26,22 +26,25 @@ class ImaginedBoxes:
     """Boxes of named objects, read from latents."""
 
     def __init__(
-        self, model: WorldModel, objects: Sequence[int] | None = None, way: Way = "learned", run: Path | None = None
+        self, model: WorldModel, objects: Sequence[int] | None = None, way: Way | None = None, run: Path | None = None
     ) -> None:
         """Read `objects` of a model.
 
         Args:
             model: A model with an auxiliary head whose target is `bb`.
             objects: The category of each object there is, like (0, 1, 1); by default one of each category.
-            way: Back from spectra by a learned decoder, by one and then some steps of search, or by search alone.
-            run: The run's folder, where decoders are kept.
+            way: Back from spectra by a learned decoder, by one and then some steps of search, or by search alone; by
+                default learned for the only object of its category, refined for several.
+            run: The folder where decoders are kept; by default that of the model's run.
         """
         if model.head is None or model.target is None:
             raise ValueError("This model was trained without an auxiliary head: no boxes can be read from it.")
         if model.config.target.state != "bb":
             raise ValueError(f"The head says {model.config.target.state}; only plain boxes (bb) can be read back.")
         self.head, self.size = model.head, model.data.size
-        self.categories = tuple(objects or model.data.categories)
+        self.categories = tuple(model.data.categories if objects is None else objects)
+        if not self.categories:
+            raise ValueError("Name the category of at least one object, or leave objects out for one of each.")
         self.slots = model.target.slots
         fourier = model.target.fourier
         self.ways: dict[int, Callable[[Tensor], Tensor]] | None = None
@@ -56,7 +59,10 @@ class ImaginedBoxes:
             raise ValueError(f"The head knows the categories {self.blocks}, not {sorted(unknown)}.")
         plausible = Plausible.of(model.data.arrays()["boxes"])
         counts = {category: self.categories.count(category) for category in dict.fromkeys(self.categories)}
-        self.ways = {category: _way_back(way, fourier.W, count, plausible, run) for category, count in counts.items()}
+        back = {
+            count: _way_back(way, fourier.W, count, plausible, run or model.folder) for count in set(counts.values())
+        }
+        self.ways = {category: back[count] for category, count in counts.items()}
 
     def __call__(self, latents: Tensor) -> Tensor:
         """Boxes (..., N, 4) of latents (..., D), in the order of `categories`."""
@@ -74,8 +80,9 @@ class ImaginedBoxes:
 
 
 def _way_back(
-    way: Way, frequencies: Tensor, objects: int, plausible: Plausible, run: Path | None
+    way: Way | None, frequencies: Tensor, objects: int, plausible: Plausible, run: Path | None
 ) -> Callable[[Tensor], Tensor]:
+    way = way or ("learned" if objects == 1 else "refined")
     if way == "minimised":
         return Minimised(frequencies, objects, plausible)
     learned = decoder(frequencies, objects, plausible, run)

@@ -40,6 +40,18 @@ def test_one_picture_or_many_environments(nball_model: WorldModel, episodes: tup
     assert not np.allclose(one, seen)
 
 
+def test_plain_numpy_actions_and_a_single_frame_are_taken(
+    nball_model: WorldModel, episodes: tuple[np.ndarray, ...]
+) -> None:
+    frames, _, actions = episodes
+    one = nball_model.encode(frames[0, 0])
+    assert one.shape == (16,)
+    torch.testing.assert_close(one, nball_model.encode(frames[0, :1])[0])
+    start, goal, double = one[None, None], nball_model.encode(frames[:1, 5]), actions[None, :1].astype(np.float64)
+    assert torch.equal(nball_model.rollout(start, double), nball_model.rollout(start, actions[None, :1]))
+    assert torch.equal(nball_model.cost(start, goal, double), nball_model.cost(start, goal, actions[None, :1]))
+
+
 def test_start_and_goal_are_encoded_once(nball_model: WorldModel, episodes: tuple[np.ndarray, ...]) -> None:
     frames, _, _ = episodes
     seen: list[int] = []

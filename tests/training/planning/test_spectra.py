@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from training.matching import fitting_order, reordered
+from training.planning import reading
 from training.planning.costs import Collision
 from training.planning.decoder import FOLDER, Decoder, DecoderConfig, decoder
 from training.planning.reading import ImaginedBoxes
@@ -98,6 +99,33 @@ def test_plans_obey_a_rule_about_boxes(nball_model: WorldModel) -> None:
 def test_categories_that_the_head_does_not_know_are_refused(nball_model: WorldModel) -> None:
     with pytest.raises(ValueError, match=r"not \[5\]"):
         ImaginedBoxes(nball_model, (0, 5), way="minimised")
+
+
+def test_no_objects_are_refused(nball_model: WorldModel) -> None:
+    with pytest.raises(ValueError, match="at least one object"):
+        ImaginedBoxes(nball_model, ())
+
+
+def test_decoders_are_trained_once_for_a_number_of_objects_and_kept_in_the_run(
+    nball_run: Path, nball_model: WorldModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, Path | None]] = []
+
+    def quick(frequencies: Tensor, objects: int, plausible: Plausible, folder: Path | None = None) -> Decoder:
+        asked.append((objects, folder))
+        return decoder(frequencies, objects, plausible, folder, QUICK.model_copy(update={"steps": 2}))
+
+    monkeypatch.setattr(reading, "decoder", quick)
+    alone = ImaginedBoxes(nball_model, (0, 1)).ways
+    assert asked == [(1, nball_run)]
+    assert alone is not None
+    assert alone[0] is alone[1]
+    assert isinstance(alone[0], Decoder)
+    several = ImaginedBoxes(nball_model, (0, 1, 1)).ways
+    assert several is not None
+    assert isinstance(several[0], Decoder)
+    assert isinstance(several[1], Refined)
+    assert len(list((nball_run / FOLDER).iterdir())) == 2
 
 
 def test_a_decoder_has_a_box_per_object() -> None:
