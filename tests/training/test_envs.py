@@ -243,3 +243,27 @@ def test_a_damaged_demo_video_is_written_anew(tmp_path):
     paths[0].write_bytes(good[:100])
     write_demo_videos(tmp_path)
     assert paths[0].read_bytes() == good
+
+
+@pytest.mark.parametrize(
+    ("radius", "size"), [(0.7, 16), (1.0, 5), (2.3, 64), (2.3, 8), (3.49, 32), (4.0, 64), (7.77, 33)]
+)
+def test_balls_of_any_radius_are_drawn_whole_wherever_they_are(radius: float, size: int) -> None:
+    world = make("nball", balls=1, size=size, radius=radius)
+    states, _ = world.play(np.random.default_rng(0), 20, 60)
+    states = states.reshape(-1, 2, 4)
+    assert radius <= states[..., :2].min()
+    assert states[..., :2].max() <= size - radius
+    assert world.draw(states).shape == (1200, size, size, 3)
+    flying = make("nball", balls=0, size=size, radius=radius).draw(states[:, 1:])  # the white one alone, in red
+    red = flying[..., 0] / 255.0
+    np.testing.assert_allclose(red.sum(axis=(1, 2)), np.pi * radius**2, rtol=0.01, atol=0.05)
+    middles = np.arange(size) + 0.5
+    sums = np.stack([(red * middles).sum((1, 2)), (red * middles[:, None]).sum((1, 2))], axis=-1)
+    centre = sums / red.sum((1, 2))[:, None]
+    np.testing.assert_allclose(centre, states[:, 1, :2], atol=0.1)
+
+
+def test_a_world_too_narrow_for_a_bounce_is_refused() -> None:
+    with pytest.raises(ValueError, match="do not fit a world of 8 pixels"):
+        make("nball", balls=1, size=8, radius=2.6)

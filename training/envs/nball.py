@@ -31,7 +31,9 @@ class NBall:
 
     def __init__(self, balls: int = 1, size: int = 64, radius: float = 4.0) -> None:
         """A square world of `size` pixels with `balls` white balls beside the red one."""
-        if balls < 0 or radius <= 0 or size < 2 * radius + 2:
+        if (
+            balls < 0 or radius <= 0 or size < 2 * radius + FASTEST
+        ):  # in less room, a bounce would end in the other wall
             raise ValueError(f"{balls} balls of radius {radius} do not fit a world of {size} pixels.")
         self.balls, self.radius = balls, radius
         self.size = (size, size)
@@ -121,7 +123,7 @@ class NBall:
         table = _coverage(self.radius)
         patch = table.shape[-1]
         edge = place - self.radius
-        # At the far wall the patch would stand out by the one column that the disc does not touch.
+        # At the far wall the patch would stand out by columns that the disc does not touch.
         corner = np.clip(np.floor(edge), 0, height - patch).astype(np.intp)
         part = np.rint((edge - corner) * SUBPIXELS).astype(np.intp)
         cover = table[part[:, 1], part[:, 0]].reshape(len(place), -1)
@@ -155,17 +157,18 @@ def _coverage(radius: float) -> np.ndarray:
     """How much of each pixel a disc covers, 0 to 255, by the place of its left and top edge within a pixel.
 
     Returns:
-        (S + 1, S + 1, P, P) uint16, indexed by vertical and horizontal place in 1/S pixels: exact in y, integrated in
-        thin strips in x.
+        (K, K, P, P) uint16, indexed by vertical and horizontal place in 1/S pixels, up to where the disc ends with the
+        patch: S + 1 places for whole diameters, more for others. Exact in y, integrated in thin strips in x.
     """
     patch = int(np.ceil(2 * radius)) + 1
-    places = np.arange(SUBPIXELS + 1) / SUBPIXELS + radius  # of the centre
+    count = int(np.ceil((patch - 2 * radius) * SUBPIXELS)) + 1
+    places = np.arange(count) / SUBPIXELS + radius  # of the centre
     strips = (np.arange(patch * _STRIPS) + 0.5) / _STRIPS
-    half = np.sqrt(np.maximum(0, radius**2 - (strips - places[:, None]) ** 2))  # (S + 1, strips)
+    half = np.sqrt(np.maximum(0, radius**2 - (strips - places[:, None]) ** 2))  # (K, strips)
     tops = np.arange(patch)[:, None]
-    table = np.empty((SUBPIXELS + 1, SUBPIXELS + 1, patch, patch), np.uint16)
+    table = np.empty((count, count, patch, patch), np.uint16)
     for index, centre in enumerate(places):
         inside = np.clip(centre + half[:, None], tops, tops + 1) - np.clip(centre - half[:, None], tops, tops + 1)
-        share = inside.reshape(SUBPIXELS + 1, patch, patch, _STRIPS).mean(axis=-1)
+        share = inside.reshape(count, patch, patch, _STRIPS).mean(axis=-1)
         table[index] = np.rint(share * 255)
     return table
