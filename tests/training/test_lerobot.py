@@ -126,6 +126,20 @@ def test_a_missing_file_is_named(tmp_path):
     assert "file-001.mp4 is missing" in made.problems["pour episode 6"]
 
 
+@pytest.mark.parametrize("key", ["video_path", "data_path"])
+def test_a_file_outside_of_the_folder_is_refused_but_links_are_followed(tmp_path, key):
+    root = write(tmp_path / "pour")
+    for part in ("videos", "data"):
+        (root / part).rename(tmp_path / part)
+        (root / part).symlink_to(tmp_path / part)
+    assert prepare(root, tmp_path / "linked.zarr").problems == {}
+    info = json.loads((root / "meta" / "info.json").read_text())
+    for number, place in enumerate((f"../{info[key]}", f"{tmp_path}/{info[key]}")):
+        (root / "meta" / "info.json").write_text(json.dumps(info | {key: place}))
+        with pytest.raises(DatasetError, match=r"leads out of .*pour"):
+            prepare(root, tmp_path / f"{number}.zarr")
+
+
 def test_older_versions_are_refused_with_what_to_do(tmp_path):
     write(tmp_path / "pour", version="v2.1")
     with pytest.raises(DatasetError, match=r"version v2\.1; convert it"):

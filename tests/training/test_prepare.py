@@ -390,3 +390,17 @@ def test_videos_that_were_really_labeled_become_batches(videos, tmp_path):
     visible = batch.boxes[batch.present]
     assert (visible[:, :2] > 0).all()
     assert (visible[:, :2] < 1).all()
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_video_outside_of_the_folder_is_left_out_but_links_are_followed(labeled, tmp_path, absolute):
+    many(labeled, count=2)
+    (labeled.folder / "clip00.mp4").rename(tmp_path / "elsewhere.mp4")
+    (labeled.folder / "clip00.mp4").symlink_to(tmp_path / "elsewhere.mp4")
+    frames, tracks = still_frames(20), tracks_of(sliding_boxes(20, 1), [0])
+    outside = str(tmp_path / "secret.mp4") if absolute else "../secret.mp4"
+    labeled.add("secret.mp4", frames, tracks, source=outside).rename(tmp_path / "secret.mp4")
+    made = prepare(labeled.store, tmp_path / "d.zarr")
+    assert list(made.problems) == [outside]
+    assert "secret.mp4 leads out of" in made.problems[outside]
+    assert made.frames == 40

@@ -26,7 +26,7 @@ from training.sources import Report, longest_episode, pieces
 from training.sources.actions import aligned, numbers, pyarrow_parquet
 from training.sources.framing import Framing
 from training.sources.labels import Labels
-from training.sources.reading import BLOCK, FrameReader, refuse_other_video
+from training.sources.reading import BLOCK, FrameReader, inside, refuse_other_video
 
 VERSION = 1
 PICTURES = ("video", "image")
@@ -141,7 +141,7 @@ class LeRobot:
         place = str(self._info[template]).format(
             video_key=self._camera, chunk_index=int(row[f"{key}/chunk_index"]), file_index=int(row[f"{key}/file_index"])
         )
-        path = self._root / place
+        path = inside(self._root, place)
         if not path.is_file():
             raise DatasetError(f"{path} is missing: the dataset was not downloaded as a whole.")
         return path

@@ -23,7 +23,7 @@ from training.sources import FEW, Report, longest_episode, pieces
 from training.sources.actions import actions_beside, aligned, read_actions
 from training.sources.hashing import content_hash
 from training.sources.labels import Labels
-from training.sources.reading import FrameReader, refuse_other_video
+from training.sources.reading import FrameReader, inside, refuse_other_video
 
 VERSION = 1  # raise it when the same labels give another dataset
 SAME_SHAPE = 0.03  # by how much aspects may differ
@@ -79,7 +79,7 @@ class LabeledVideos:
             self.notes.append(f"{source}: {count} of the least prominent objects of an episode are left out.")
 
     def _takes_of(self, labels: VideoLabels) -> Iterator[Take]:
-        path = self._folder / labels.source
+        path = inside(self._folder, labels.source)
         if not path.exists():
             raise VideoError(f"{path} is not there. Say where the videos are with --videos.")
         reader = FrameReader(path, self._config.size, self._config.letterbox)
@@ -102,12 +102,12 @@ class LabeledVideos:
         if not self._config.use_actions:
             return None
         try:
-            return actions_beside(self._folder / labels.source)
-        except DatasetError:  # several: reported when it is the video's turn
+            return actions_beside(inside(self._folder, labels.source))
+        except DatasetError:  # several, or outside: reported when it is the video's turn
             return None
 
     def _actions_of(self, labels: VideoLabels) -> np.ndarray:
-        path = self._folder / labels.source
+        path = inside(self._folder, labels.source)
         file = actions_beside(path) if self._config.use_actions else None
         if file is None:
             if self._actions:
