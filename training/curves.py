@@ -45,7 +45,7 @@ def draw(run: Path) -> Path:
             values = [row[key].get(name) for row in validation]
             # A probe may be worse than the mean by any factor: that is shown as a little below 0.
             shown = [None if value is None else max(value, LOWEST) for value in values]
-            _line(axes, validation, shown, name, f"C{number}")
+            _line(axes, validation, shown, as_it_is(name), f"C{number}")
         axes.set_ylim(-0.08, 1.03)
         axes.set_xlabel("step")
     for axes in (loss, spread):
@@ -58,11 +58,17 @@ def draw(run: Path) -> Path:
     _frame(position, "Can positions be read off linearly? (R² of a probe)")
     if validation:
         verdict = f"step {validation[-1]['step']}: {validation[-1]['verdict']}"
-        figure.suptitle(fill(verdict, 110), fontsize=10, x=0.01, ha="left", weight="bold")
+        figure.suptitle(as_it_is(fill(verdict, 110)), fontsize=10, x=0.01, ha="left", weight="bold")
     draft = run / f".{FILE}"
     figure.savefig(draft, format="png", dpi=100)
     draft.replace(run / FILE)
     return run / FILE
+
+
+def as_it_is(text: str) -> str:
+    """A name for matplotlib, which else reads formulas between dollars and leaves `_name` out of legends."""
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
 
 
 def _losses(axes: Axes, training: Rows, validation: Rows) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from training.curves import as_it_is
 from training.dataset import Windows
 from training.dataset_format import SplitName
 from training.evaluation.evaluate import Evaluation, Material
@@ -68,7 +69,7 @@ def _projection(material: Material) -> Figure | None:
     for row, (name, (frames, places)) in zip(figure.subplots(len(kinds), 2, squeeze=False), kinds.items(), strict=True):
         for axes, values, axis in zip(row, places.T, "xy", strict=True):
             dots = axes.scatter(*plane[frames].T, c=values, s=4, cmap="viridis", linewidths=0)
-            axes.set_title(f"{name}, {axis}", fontsize=9, loc="left")
+            axes.set_title(as_it_is(f"{name}, {axis}"), fontsize=9, loc="left")
             axes.set_xticks([])
             axes.set_yticks([])
             figure.colorbar(dots, ax=axes, shrink=0.8)
@@ -88,7 +89,7 @@ def _distances(found: Evaluation, material: Material) -> Figure | None:
         axes.hexbin(pdist(places[:PAIRED]), pdist(latents), gridsize=40, cmap="magma_r", bins="log", linewidths=0)
         known = found.knowledge.get(f"{name}, position")
         rank = f": Spearman {known.spearman:.2f}" if known else ""
-        axes.set_title(f"{name}{rank}", fontsize=9, loc="left")
+        axes.set_title(as_it_is(f"{name}{rank}"), fontsize=9, loc="left")
         axes.set_xlabel("distance of positions, image widths", fontsize=8)
         axes.set_ylabel("distance of latents", fontsize=8)
     return figure
