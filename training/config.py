@@ -64,7 +64,10 @@ class TrainConfig(BaseModel, frozen=True, extra="forbid"):
     def _on_top_of_the_preset(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        return _merged(PRESETS.get(data.get("preset", "nball"), {}), data)
+        below = PRESETS.get(data.get("preset", "nball"), {})
+        if "epochs" in data:  # a preset's steps would count over the epochs that were chosen
+            below = {**below, "steps": 0}
+        return _merged(below, data)
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:

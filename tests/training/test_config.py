@@ -49,6 +49,13 @@ def test_a_preset_also_fills_in_what_a_form_leaves_out() -> None:
     assert (config.skip, config.model.latent, config.model.encoder.depth) == (5, 32, 12)
 
 
+def test_chosen_epochs_count_over_the_steps_of_a_preset() -> None:
+    config = load_config(settings=["epochs=5"], preset="nball-cpu")
+    assert (config.epochs, config.steps) == (5, 0)
+    both = load_config(settings=["epochs=5", "steps=70"], preset="nball-cpu")
+    assert (both.epochs, both.steps) == (5, 70)
+
+
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_printed_settings_read_back_as_the_same(preset: str, tmp_path: Path) -> None:
     config = load_config(preset=preset, settings=["batch=6"])
