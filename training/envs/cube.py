@@ -66,6 +66,8 @@ class Cube(MujocoWorld):
         self._info = self._world.compute_ob_info() | {"proprio/gripper_contact": np.array(state[-1:], float)}
         self._oracle = None
         self._noise = np.zeros(self.action_size)
+        # Where the policy carries the cube follows from the state, as it follows from the seed after a reset.
+        self._world.np_random = np.random.default_rng(np.array(state, float).view(np.uint64))
 
     def reached(self, goal: np.ndarray) -> bool:
         """Whether the cube is within 4 cm of its place in `goal`."""
@@ -75,7 +77,6 @@ class Cube(MujocoWorld):
         """Reach, grasp, carry to some place and let go, over and over: OGBench's oracle, with noise."""
         if self._oracle is None or self._oracle.done:
             touch = {"proprio/gripper_contact": self._info["proprio/gripper_contact"]}
-            self._world.np_random = rng  # decides the target, too
             self._world.set_new_target(return_info=False)
             self._info = self._world.compute_ob_info() | touch
             self._oracle = self._oracles.CubeMarkovOracle(env=self._world)
