@@ -41,7 +41,9 @@ def training_errors() -> Iterator[None]:
             except (DatasetError, ManifestError, TrainError) as error:
                 raise RunError(str(error)) from error
         except ModuleNotFoundError as error:
-            raise RunError(f"Training needs {error.name}, which is missing: pip install 'spectrabox[train]'") from error
+            raise RunError(
+                f"Training needs {error.name}, which is missing: pip install -c constraints.txt '.[train]'"
+            ) from error
 
 
 def prepare(

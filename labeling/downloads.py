@@ -24,7 +24,7 @@ Progress = Callable[[str, int, int], None]
 """Told what is going on, how many bytes are here, and how many there will be (0: unknown)."""
 
 MISSING_LIBRARY = (
-    "Downloading needs huggingface_hub: pip install 'spectrabox[foundation]', or `spectrabox weights add`."
+    "Downloading needs huggingface_hub: pip install -c constraints.txt '.[foundation]', or `spectrabox weights add`."
 )
 
 

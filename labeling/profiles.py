@@ -174,7 +174,7 @@ def check_backends(config: LabelConfig, device: str) -> None:
     missing = [package for package in ("torch", "transformers") if find_spec(package) is None]
     if missing:
         raise BackendError(
-            f"{_said(config)} needs {' and '.join(missing)}. Install with: pip install 'spectrabox[foundation]'"
+            f"{_said(config)} needs {' and '.join(missing)}: pip install -c constraints.txt '.[foundation]'"
         )
     if device in ("cuda", "mps"):
         import torch

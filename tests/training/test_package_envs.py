@@ -277,7 +277,7 @@ def test_the_cube_is_lifted():
 )  # fmt: skip
 def test_a_missing_package_is_named_with_its_cure(monkeypatch, module, name, words):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'spectrabox\[sim\]'") as error:
+    with pytest.raises(MissingPackageError, match=r"pip install -c constraints.txt '.\[sim\]'") as error:
         make(name)
     assert words in str(error.value)
 

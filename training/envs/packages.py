@@ -25,7 +25,7 @@ def needed(module: str, world: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         raise MissingPackageError(
-            f"{world} needs {package}, which cannot be imported ({error}): pip install 'spectrabox[sim]'"
+            f"{world} needs {package}, which cannot be imported ({error}): pip install -c constraints.txt '.[sim]'"
             + EXTRA_STEPS.get(package, "")
         ) from error
 

@@ -85,7 +85,7 @@ def pyarrow_parquet() -> Any:
     try:
         return import_module("pyarrow.parquet")
     except ImportError as error:
-        raise DatasetError("Parquet files need pyarrow: pip install 'spectrabox[datasets]'") from error
+        raise DatasetError("Parquet files need pyarrow: pip install -c constraints.txt '.[datasets]'") from error
 
 
 def _is_number(cell: str) -> bool:

@@ -113,7 +113,7 @@ def _opened(path: Path) -> Any:
     try:
         h5py = import_module("h5py")
     except ImportError as error:
-        raise DatasetError("HDF5 files need h5py: pip install 'spectrabox[datasets]'") from error
+        raise DatasetError("HDF5 files need h5py: pip install -c constraints.txt '.[datasets]'") from error
     with suppress(ImportError):  # many such files are compressed with Blosc or LZ4; others need nothing
         import_module("hdf5plugin")
     try:
