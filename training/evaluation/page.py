@@ -14,7 +14,7 @@ from training.evaluation.success import Rate
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-HEADINGS = ("", "Spearman of distances", "linear probe: error", "r", "R²", "network probe: error", "r", "R²")
+HEADINGS = ("", "Spearman", "line: error", "r", "R²", "net: error", "r", "R²")
 PLANS = ("actions to the goal", "frames seen", "actions allowed", "plans that reach it", "random actions", "starts")
 TEMPLATE = "page.html"
 
