@@ -69,10 +69,15 @@ def test_curves_are_a_picture_of_the_run(whole: Path) -> None:
     assert picture is not None
     assert picture.shape == (660, 1000, 3)
     assert 0.5 < (picture > 250).all(axis=2).mean() < 0.99
-    for panel in (picture[50:350, :600], picture[50:350, 600:], picture[400:700, :600], picture[400:700, 600:]):
-        blue, orange = (31, 119, 180), (255, 127, 14)
-        for colour in (blue, orange):
-            assert (np.abs(panel.astype(int) - colour[::-1]).max(axis=2) < 12).sum() > 20
+    blue, orange, green, red, grey = (31, 119, 180), (255, 127, 14), (44, 160, 44), (214, 39, 40), (127, 127, 127)
+    panels = {
+        "loss": (picture[60:320, :500], (blue, red)), "spread": (picture[60:320, 500:], (green, grey)),
+        "distance": (picture[340:620, :500], (blue, orange)), "position": (picture[340:620, 500:], (blue, orange)),
+    }  # fmt: skip
+    for name, (panel, colours) in panels.items():
+        for colour in colours:
+            drawn = (np.abs(panel.astype(int) - colour[::-1]).max(axis=2) < 12).sum()
+            assert drawn > 20, (name, colour)
 
 
 def test_the_same_seed_gives_the_same_numbers_another_seed_others(

@@ -7,6 +7,7 @@ drawn pixels, from those where the object is seen.
 
 from __future__ import annotations
 
+import atexit
 import os
 import weakref
 from collections.abc import Mapping, Sequence
@@ -161,7 +162,8 @@ class _Canvas:
                 f"MuJoCo cannot draw here ({error}). It needs OpenGL for machines without a screen, on Debian: "
                 "apt install libegl1 libgl1 libopengl0 libgl1-mesa-dri"
             ) from error
-        weakref.finalize(self, _closed, self._gl, self._context)
+        # At exit before mujoco gives up its display, for it asked earlier; otherwise as soon as nobody draws any more.
+        atexit.register(weakref.finalize(self, _closed, self._gl, self._context))
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._context.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR
         self._scene = mujoco.MjvScene(model, model.ngeom + 100)
