@@ -86,10 +86,14 @@ def train(
     dataset: Annotated[Path, typer.Argument(help="What `spectrabox prepare` or `spectrabox simulate` wrote.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for checkpoints, metrics and curves.")] = Path("run"),
     preset: Preset = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A YAML file of settings, which count over the preset's.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="One setting, for example batch=64; may be repeated."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="One setting, for example batch=64; may be repeated. The last word counts, also of epochs and steps.",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the run's last checkpoint.")] = False,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to train.")] = "auto",

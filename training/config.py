@@ -100,11 +100,17 @@ def load_config(
 ) -> TrainConfig:
     """Build a configuration from a preset, a YAML file on top, then `key=value` settings (dots reach into groups).
 
-    `values` come last; those that are None are left as they are.
+    `values` come last; those that are None are left as they are. What is said last counts, also of steps and epochs,
+    which both say how long to train.
     """
-    data = read_settings(file, settings or [], example="batch=64")
-    chosen = {"preset": preset, **values}
-    data.update({name: value for name, value in chosen.items() if value is not None})
+    settings = settings or []
+    data = read_settings(file, settings, example="batch=64")
+    chosen = {name: value for name, value in {"preset": preset, **values}.items() if value is not None}
+    data.update(chosen)
+    said = [*(setting.partition("=")[0].strip() for setting in settings), *chosen]
+    lengths = [name for name in said if name in ("steps", "epochs")]
+    if lengths and lengths[-1] == "epochs":
+        data["steps"] = 0
     try:
         return TrainConfig.model_validate(data)
     except ValidationError as error:

@@ -52,8 +52,25 @@ def test_a_preset_also_fills_in_what_a_form_leaves_out() -> None:
 def test_chosen_epochs_count_over_the_steps_of_a_preset() -> None:
     config = load_config(settings=["epochs=5"], preset="nball-cpu")
     assert (config.epochs, config.steps) == (5, 0)
-    both = load_config(settings=["epochs=5", "steps=70"], preset="nball-cpu")
-    assert (both.epochs, both.steps) == (5, 70)
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        ([], 90),
+        (["epochs=5"], 0),
+        ([" epochs =5"], 0),
+        (["epochs=5", "steps=70"], 70),
+        (["steps=70", "epochs=5"], 0),
+        (["epochs=5", "batch=6"], 0),
+    ],
+)
+def test_of_steps_and_epochs_the_one_that_is_said_last_counts(settings: list[str], steps: int, tmp_path: Path) -> None:
+    file = tmp_path / "train.yaml"
+    file.write_text("epochs: 5\nsteps: 90\n")
+    config = load_config(file, settings, "nball-cpu")
+    assert (config.epochs, config.steps) == (5, steps)
+    assert load_config(file, settings, steps=30).steps == 30
 
 
 @pytest.mark.parametrize("preset", list(PRESETS))
