@@ -1,7 +1,8 @@
 """Which videos are in a folder?
 
 Finds video files and folders of numbered pictures below a folder (or takes a single file), in a fixed order, and
-gives each a name that is safe as a file name, unique, and the same whatever else lies in the folder.
+gives each a name that is safe as a file name, unique, and the same whatever else lies in the folder. A store or dataset
+remembers paths below its folder: `inside` finds them again, and refuses those that lead out of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labeling.pictures import is_numbered
-from labeling.problems import shown
+from labeling.problems import VideoError, shown
 from labeling.video import VIDEO_SUFFIXES
 
 MIN_PICTURES = 2  # a lone picture is not a video
@@ -73,6 +74,18 @@ def video_id(relative: str) -> str:
         return safe
     mark = hashlib.sha256(relative.encode("utf-8", "surrogateescape")).hexdigest()[:8]
     return f"{safe.lstrip('._-') or 'video'}-{mark}"
+
+
+def inside(folder: Path, name: str) -> Path:
+    """A file of a folder, by a name that was read from a file; links in the folder may lead anywhere, names may not.
+
+    Raises:
+        VideoError: The name is absolute, or has `..` in it that lead out of the folder.
+    """
+    path = folder / name
+    if not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder)):
+        raise VideoError(f"{shown(name)} leads out of {shown(folder)}, where it should be: it is not read.")
+    return path
 
 
 def _folder(root: Path, found: list[Path], unreadable: dict[str, str]) -> Folder:

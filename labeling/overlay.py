@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 
 from labeling.drawing import Style, draw_tracks, draw_trail, enlarged
+from labeling.folder import inside
 from labeling.palette import category_colours
 from labeling.store import Store, StoreError, VideoLabels
 from labeling.video import Frame, Video, VideoError
@@ -43,26 +44,27 @@ def write_overlays(
 
     Raises:
         StoreError: A video is not in the store, or its file is not where it was labeled.
-        VideoError: A video is not the one that was labeled, or cannot be decoded.
+        VideoError: A video is not the one that was labeled, cannot be decoded, or is said to be outside of the folder.
     """
     chosen = [_find(store, key) for key in only] or [store[id] for id in store]
     folder = videos or store.videos_folder
-    missing = [labels.source for labels in chosen if not (folder / labels.source).exists()]
+    sources = [inside(folder, labels.source) for labels in chosen]
+    missing = [source for source in sources if not source.exists()]
     if missing:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise StoreError(f"{folder / missing[0]}{others} cannot be found. Give the folder of the videos with --videos.")
+        raise StoreError(f"{missing[0]}{others} cannot be found. Give the folder of the videos with --videos.")
     out = Path(out).expanduser()
     out.mkdir(parents=True, exist_ok=True)
     colours = category_colours(store)
     paths = []
-    for labels in chosen:
+    for labels, source in zip(chosen, sources, strict=True):
         path = out / _name(labels.id, store)
-        if path.exists() and path.samefile(folder / labels.source):
+        if path.exists() and path.samefile(source):
             raise StoreError(f"{path} is the video itself and would be overwritten. Choose another folder with --out.")
         part = path.with_name(f".{path.stem}.part.mp4")
         try:
             kinds = [colours.get(int(kind), colours[-1]) for kind in labels.tracks.category]
-            _encode(_drawn(labels, folder / labels.source, kinds, progress), labels, part)
+            _encode(_drawn(labels, source, kinds, progress), labels, part)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import zarr
 
+from labeling.folder import inside
 from labeling.observations import ARRAYS, array_width
+from labeling.problems import VideoError
 from labeling.soundness import BLOCK, Place, check_cells, check_masks
 from labeling.store import SCHEMA
 from labeling.tracks import UNASSIGNED
@@ -138,6 +140,10 @@ def _check_video(place: Place, categories: set[int]) -> None:
     facts: dict[str, Any] = dict(place.group.attrs)
     if not _check_attributes(place, facts, VIDEO, ""):
         return
+    try:
+        inside(Path(), facts["source"])
+    except VideoError:
+        place.add(f"the attribute source leads out of the folder of the videos: {facts['source']!r}")
     kept = _check_tracks(place, facts, categories)
     dropped: np.ndarray | None = np.zeros(0, np.int32)
     if facts["dropped"] or place.has("dropped"):

@@ -52,6 +52,7 @@ def write_report(
 
     Raises:
         StoreError: The page cannot be written.
+        VideoError: A video is said to be outside of the folder.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

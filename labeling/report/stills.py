@@ -14,6 +14,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from labeling.folder import inside
 from labeling.report.views import BestView, VideoView
 from labeling.video import Video, VideoError
 
@@ -40,8 +41,11 @@ class Pictures:
 
 
 def take_pictures(video: VideoView, examples: Sequence[BestView], folder: Path, budget: int) -> Pictures:
-    """Frames of the strip and crops of `examples` of one video, the strip in at most `budget` bytes."""
-    path = folder / video.source
+    """Frames of the strip and crops of `examples` of one video, the strip in at most `budget` bytes.
+
+    A video that is said to be outside of the folder is refused with a VideoError.
+    """
+    path = inside(folder, video.source)
     if not path.exists():
         return Pictures(missing=f"{path} is not there any more")
     wanted = {still.frame for still in video.strip} if budget else set()

@@ -138,6 +138,16 @@ def make_store(tmp_path: Path) -> Callable[..., Store]:
     return partial(build_store, tmp_path)
 
 
+@pytest.fixture(params=["relative", "absolute"])
+def misled_store(make_store: Callable[..., Store], tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Store, str]:
+    """A store from elsewhere, and where it says its last video is: at a real one, out of the folder."""
+    store = make_store("squares.mp4", "z.mp4")
+    hidden = (tmp_path / "videos" / "z.mp4").rename(tmp_path / "hidden.mp4")
+    source = str(hidden) if request.param == "absolute" else "../hidden.mp4"
+    zarr.open_group(str(store.path), mode="r+")["videos/z.mp4"].attrs["source"] = source
+    return Store(store.path), source
+
+
 @pytest.fixture(scope="session")
 def sound_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The path of a valid store without videos, to be copied and never changed."""

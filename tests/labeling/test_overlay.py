@@ -67,6 +67,13 @@ def test_videos_that_moved_are_found_where_the_user_says(make_store: MakeStore, 
         write_overlays(store, tmp_path / "out", videos=tmp_path / "moved", only=["other"])
 
 
+def test_a_store_cannot_lead_out_of_the_folder(misled_store: tuple[Store, str], tmp_path: Path) -> None:
+    store, source = misled_store
+    with pytest.raises(VideoError, match=rf"{source} leads out of .*videos"):
+        write_overlays(store, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_original_is_never_overwritten(make_store: MakeStore, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="would be overwritten"):
         write_overlays(make_store(), tmp_path / "videos")

@@ -15,6 +15,7 @@ from labeling.report.charts import BARS, lane, ticks
 from labeling.report.views import strip_frames
 from labeling.store import Store, StoreError
 from labeling.tracks import Tracks
+from labeling.video import VideoError
 
 MakeStore = Callable[..., Store]
 BROWSER = next(
@@ -115,6 +116,13 @@ def test_without_the_videos_there_is_a_report_that_says_so(make_store: MakeStore
     assert page.locator("img").count() == 0
     assert "has no pictures" in page.locator(".notice").inner_text()
     assert page.locator(".lane svg rect").count() == 3
+
+
+def test_a_store_cannot_lead_out_of_the_folder(misled_store: tuple[Store, str], tmp_path: Path) -> None:
+    store, source = misled_store
+    with pytest.raises(VideoError, match=rf"{source} leads out of .*videos"):
+        write_report(store, tmp_path / "report")
+    assert not (tmp_path / "report").exists()
 
 
 def test_a_store_without_a_labeled_video_has_no_report(make_store: MakeStore, tmp_path: Path) -> None:

@@ -86,6 +86,8 @@ def replace(name: str, data: np.ndarray) -> Callable[[zarr.Group], None]:
         (set_attribute(f"{HOME}/masks", "size", [3]), "attribute size"),
         (set_attribute(HOME, "height", "tall"), "attribute height has the value 'tall'"),
         (set_attribute(HOME, "dropped", []), "list different tracks"),
+        (set_attribute(HOME, "source", "../../squares.mp4"), "source leads out of the folder"),
+        (set_attribute(HOME, "source", "/etc/squares.mp4"), "source leads out of the folder"),
         (
             set_attribute(HOME, "complete", False),
             "interrupted. Run spectrabox label again",

@@ -15,6 +15,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from labeling.folder import inside
 from labeling.recipe import digest
 from labeling.store import VideoLabels, open_store
 from labeling.tracks import Tracks
@@ -26,7 +27,7 @@ from training.sources import Report, longest_episode, pieces
 from training.sources.actions import aligned, numbers, pyarrow_parquet
 from training.sources.framing import Framing
 from training.sources.labels import Labels
-from training.sources.reading import BLOCK, FrameReader, inside, refuse_other_video
+from training.sources.reading import BLOCK, FrameReader, refuse_other_video
 
 VERSION = 1
 PICTURES = ("video", "image")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from labeling.video import Frame, Video, VideoError
-from training.dataset_format import DatasetError
 from training.sources.framing import Framing
 
 BLOCK = 64  # frames handed out together
@@ -43,14 +41,6 @@ class FrameReader:
                 pictures = []
         if pictures:
             yield np.stack(pictures)
-
-
-def inside(folder: Path, name: str) -> Path:
-    """A file of a folder, by a name that was read from a file; links in the folder may lead anywhere, names may not."""
-    path = folder / name
-    if not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder)):
-        raise DatasetError(f"{name} leads out of {folder}, where it should be: it is not read.")
-    return path
 
 
 def refuse_other_video(video: Video, sha256: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from labeling.folder import inside
 from labeling.recipe import digest
 from labeling.store import StoreError, VideoLabels, open_store
 from labeling.video import Video, VideoError
@@ -23,7 +24,7 @@ from training.sources import FEW, Report, longest_episode, pieces
 from training.sources.actions import actions_beside, aligned, read_actions
 from training.sources.hashing import content_hash
 from training.sources.labels import Labels
-from training.sources.reading import FrameReader, inside, refuse_other_video
+from training.sources.reading import FrameReader, refuse_other_video
 
 VERSION = 1  # raise it when the same labels give another dataset
 SAME_SHAPE = 0.03  # by how much aspects may differ
@@ -103,7 +104,7 @@ class LabeledVideos:
             return None
         try:
             return actions_beside(inside(self._folder, labels.source))
-        except DatasetError:  # several, or outside: reported when it is the video's turn
+        except (DatasetError, VideoError):  # several, or outside: reported when it is the video's turn
             return None
 
     def _actions_of(self, labels: VideoLabels) -> np.ndarray:
