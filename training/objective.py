@@ -40,7 +40,7 @@ class Objective(nn.Module):
             if target is None:
                 raise ValueError("encoded_weight is above 0, but there is no target. Set both box weights to 0.")
             self.target = target
-            self.head = AuxiliaryHead(model.config.latent, config.head_hidden, target.size)
+            self.head = AuxiliaryHead(model.config.latent, config.head_hidden, target.size, config.head_depth)
 
     def forward(self, batch: Batch, step: int) -> Terms:
         """The loss of a batch; `step` decides the regularizer's directions."""

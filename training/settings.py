@@ -109,7 +109,8 @@ class ObjectiveConfig(BaseModel, frozen=True, extra="forbid"):
     )
     regularizer_weight: float = Field(0.09, ge=0, description="Weight of the regularizer.")
     directions: int = Field(1024, ge=1, description="Random directions per step that the regularizer looks along.")
-    head_hidden: int = Field(64, ge=1, description="Width of the layer inside the auxiliary head.")
+    head_hidden: int = Field(64, ge=1, description="Width of the layers inside the auxiliary head.")
+    head_depth: int = Field(2, ge=1, description="Layers of the auxiliary head; with 1 it is linear.")
     encoded_weight: float = Field(
         0.1, ge=0, description="Weight of the boxes read from encoded latents; trains the head."
     )

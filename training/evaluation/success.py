@@ -8,6 +8,7 @@ and spread of the training data's; starts that count as reached already are left
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,10 +102,6 @@ def many_plans(
 ) -> Success:  # fmt: skip
     """Plan, act and look until the goal is reached or the budget is used up; `horizon` counts actions."""
     world, driving = world_of(dataset), driving or DriveConfig()
-    if world.size != model.data.size:
-        raise DatasetError(
-            f"Pictures of {world.name} are {world.size}, the model's {model.data.size}: they must agree."
-        )
     chosen, solved = draw_starts(world, model, dataset, split, horizon, 1, starts, seed)
     worlds = [world_of(dataset) for _ in chosen]
     for one, place in zip(chosen, worlds, strict=True):
@@ -126,11 +123,11 @@ def world_of(dataset: Dataset) -> Environment:
 
 def draw_starts(
     world: Environment, model: WorldModel, dataset: Dataset, split: SplitName, apart: int, context: int, count: int,
-    seed: int,
+    seed: int, usable: Callable[[Start], bool] | None = None,
 ) -> tuple[list[Start], int]:  # fmt: skip
     """Starts from all over the episodes of a split, and how many were left out because their goal is reached there.
 
-    No two are the same. Goals lie `apart` rows later.
+    No two are the same. Goals lie `apart` rows later. Those that are not `usable` are passed over.
     """
     skip = model.config.skip
     before = (context - 1) * skip
@@ -146,6 +143,8 @@ def draw_starts(
     for place in rng.permutation(len(places)):
         row = int(places[place])
         one = _start(dataset, row, apart, before, skip, world.state().shape)
+        if usable and not usable(one):
+            continue
         world.set_state(one.state)
         if world.reached(one.goal.state):
             solved += 1
@@ -154,7 +153,9 @@ def draw_starts(
         if len(found) == count:
             break
     if not found:
-        raise DatasetError(f"In {dataset.path} every goal {apart} frames on counts as reached at its start.")
+        raise DatasetError(
+            f"In {dataset.path} every goal {apart} frames on counts as reached at its start, or cannot be used."
+        )
     return found, solved
 
 

@@ -1,10 +1,12 @@
 """What does a latent say about the boxes?
 
-The auxiliary head: two layers from latents (..., D) to the targets (..., S). It is as shallow as it can be, so that
-the world model and not the head has to learn where things are.
+The auxiliary head: two layers, unless one chooses otherwise, from latents (..., D) to the targets (..., S). It is as
+shallow as it can be, so that the world model and not the head has to learn where things are.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -12,16 +14,20 @@ from torch.nn import functional as F
 
 
 class AuxiliaryHead(nn.Module):
-    """A perceptron with one hidden layer."""
+    """A perceptron of `depth` layers, named fc1, fc2, ...; with one it is linear."""
 
-    def __init__(self, latent: int, hidden: int, targets: int) -> None:
+    def __init__(self, latent: int, hidden: int, targets: int, depth: int = 2) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(latent, hidden)
-        self.fc2 = nn.Linear(hidden, targets)
+        sizes = [latent, *[hidden] * (depth - 1), targets]
+        for number, (before, after) in enumerate(pairwise(sizes), 1):
+            self.add_module(f"fc{number}", nn.Linear(before, after))
 
     def forward(self, latents: Tensor) -> Tensor:
         """(..., D) to (..., S)."""
-        answers: Tensor = self.fc2(F.gelu(self.fc1(latents)))
+        first, *others = self.children()
+        answers: Tensor = first(latents)
+        for layer in others:
+            answers = layer(F.gelu(answers))
         return answers
 
     def frozen(self, latents: Tensor) -> Tensor:

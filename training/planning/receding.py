@@ -16,6 +16,7 @@ from training.envs import Environment
 from training.planning.costs import Cost
 from training.planning.planner import Limits, find_actions
 from training.planning.settings import DriveConfig, PlanConfig
+from training.sources.framing import Framing
 
 if TYPE_CHECKING:
     from training.world_model import WorldModel
@@ -55,7 +56,7 @@ def drive(
     """Drive environments, from the state in which each is, to their goals.
 
     Args:
-        model: Plans from what it sees, in pictures of the environments' size.
+        model: Plans from what it sees; pictures of another size are brought to its own, as `prepare` does.
         environments: Each is stepped until its goal is reached or the budget is used up.
         goals: One for each environment.
         planning: How plans are searched; the seed counts on from plan to plan.
@@ -64,7 +65,7 @@ def drive(
         limits: Lowest and highest action.
     """
     planning, driving = planning or PlanConfig(), driving or DriveConfig()
-    drives = [Drive([environment.render()], []) for environment in environments]
+    drives = [Drive([_seen(environment, model)], []) for environment in environments]
     for number, environment in enumerate(environments):
         _look(drives[number], environment, goals[number])
     skip = model.config.skip
@@ -79,18 +80,24 @@ def drive(
             planning.model_copy(update={"seed": planning.seed + turn}), rules, limits, numbers=left,
         )  # fmt: skip
         for number, actions in zip(left, found.actions[:, :kept], strict=True):
-            _carry_out(actions, drives[number], environments[number], goals[number], driving.budget)
+            left_over = driving.budget - len(drives[number].actions)
+            _carry_out(actions[:left_over], drives[number], environments[number], goals[number], model)
     return drives
 
 
-def _carry_out(actions: np.ndarray, one: Drive, environment: Environment, goal: Goal, budget: int) -> None:
-    for action in actions[: budget - len(one.actions)]:
+def _carry_out(actions: np.ndarray, one: Drive, environment: Environment, goal: Goal, model: WorldModel) -> None:
+    for action in actions:
         environment.step(action)
         one.actions.append(action)
-        one.frames.append(environment.render())
+        one.frames.append(_seen(environment, model))
         _look(one, environment, goal)
         if one.reached:
             return
+
+
+def _seen(environment: Environment, model: WorldModel) -> np.ndarray:
+    """The present picture as the model takes it."""
+    return Framing(*environment.size, model.data.size[0]).picture(environment.render())
 
 
 def _look(one: Drive, environment: Environment, goal: Goal) -> None:

@@ -14,7 +14,9 @@ from training.envs import make
 from training.evaluation import success
 from training.evaluation.success import Rate, draw_starts, many_plans, one_plan
 from training.manifest import Split
+from training.planning import receding
 from training.planning.planner import Found
+from training.planning.settings import DriveConfig
 from training.simulate import simulate
 from training.world_model import DataFacts, WorldModel, build
 
@@ -33,6 +35,11 @@ def model(dataset: Dataset) -> WorldModel:
     return WorldModel(objective.model, objective.head, objective.target, tiny_config(), data, 0)
 
 
+def planned(actions: np.ndarray) -> Found:
+    """What a planner hands back, but for how it found these actions: nobody asks for that here."""
+    return Found(actions, None)  # type: ignore[arg-type]
+
+
 def test_recorded_actions_lead_to_the_goal_and_others_do_not(
     dataset: Dataset, model: WorldModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,7 +48,7 @@ def test_recorded_actions_lead_to_the_goal_and_others_do_not(
 
     def recorded(model: WorldModel, frames: np.ndarray, goals: np.ndarray, *rest: object) -> Found:
         places = [np.flatnonzero((rows[0] == one[-1]).all(axis=(1, 2, 3)))[0] for one in frames]
-        return Found(np.stack([rows[1][place : place + 4] for place in places]), None)  # type: ignore[arg-type]
+        return planned(np.stack([rows[1][place : place + 4] for place in places]))
 
     monkeypatch.setattr(success, "find_actions", recorded)
     found = one_plan(model, dataset, "validation", horizon=4, starts=50)
@@ -49,7 +56,7 @@ def test_recorded_actions_lead_to_the_goal_and_others_do_not(
     assert found.random.rate < 0.5
     assert found.plans.trials == found.random.trials == 50
 
-    monkeypatch.setattr(success, "find_actions", lambda *given: Found(np.zeros((50, 4, 2)), None))  # type: ignore[arg-type]
+    monkeypatch.setattr(success, "find_actions", lambda *given: planned(np.zeros((50, 4, 2))))
     assert one_plan(model, dataset, "validation", horizon=4, starts=50).plans.rate == 0
 
 
@@ -73,9 +80,22 @@ def test_the_same_seed_gives_the_same_rates(dataset: Dataset, model: WorldModel)
     assert first.horizon == 3
 
 
-def test_many_plans_go_on_until_the_budget_is_used_up(dataset: Dataset, model: WorldModel) -> None:
-    with pytest.raises(DatasetError, match="must agree"):
-        many_plans(model, dataset, "validation", horizon=4, starts=4)
+def test_many_plans_see_what_the_model_was_trained_on(
+    dataset: Dataset, model: WorldModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The world draws 64 pixels, the model takes 16: plans start from the very frames of the dataset."""
+    shown = []
+
+    def stay(model: WorldModel, frames: np.ndarray, *rest: object, **more: object) -> Found:
+        shown.append(frames)
+        return planned(np.zeros((len(frames), 5, 2)))
+
+    monkeypatch.setattr(receding, "find_actions", stay)
+    found = many_plans(model, dataset, "validation", horizon=4, starts=4, driving=DriveConfig(budget=7, keep=5))
+    chosen, _ = draw_starts(make("nball", balls=1, radius=2.0), model, dataset, "validation", 4, 1, 4, seed=0)
+    np.testing.assert_array_equal(shown[0], np.stack([one.frames for one in chosen]))
+    assert len(shown) == 2
+    assert (found.budget, found.plans.trials, found.plans.rate) == (7, 4, 0)
 
 
 def test_video_has_no_world_to_try_plans_in(tmp_path: Path, model: WorldModel) -> None:
