@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from flows import evaluate_cli, train_cli, weights_cli
+from flows import evaluate_cli, reproduce_cli, train_cli, weights_cli
 
 app = typer.Typer(
     help="Drop a folder of videos in, get tracked boxes out, train a world model on them.",
@@ -21,6 +21,7 @@ app = typer.Typer(
 
 app.add_typer(train_cli.app)
 app.add_typer(evaluate_cli.app)
+app.add_typer(reproduce_cli.app)
 app.add_typer(weights_cli.app, name="weights")
 
 

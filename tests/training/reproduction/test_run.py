@@ -1,0 +1,122 @@
+"""Cells are run, resumed, and allowed to fail: real trainings in processes of their own, at a tiny scale."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from tests.training.reproduction.tiny_scale import TINY
+from training import metrics
+from training.reproduction.cells import Folder
+from training.reproduction.run import Listener, reproduce
+from training.reproduction.scale import HEAD, LEWM, Scale
+from training.reproduction.table import Column, Entry, Row, Table
+
+
+def small_table(scale: Scale = TINY, settings: tuple[str, ...] = LEWM) -> Table:
+    """Two cells of one ball."""
+    both = ((HEAD, "head"), (settings, "LeWM"))
+    runs = [scale.trainings("small", "nball-1", "nball", one, name) for one, name in both]
+    entries = tuple(Entry(one, scale.one_plan(2, 1), "plans", 0.5) for one in runs)
+    columns = (Column("head", "percent"), Column("LeWM", "percent"))
+    return Table("small", "A small table", "none", scale, columns, (Row("n = 1", entries),))
+
+
+class Heard(Listener):
+    def __init__(self) -> None:
+        self.jobs, self.words, self.ended = 0, list[str](), dict[str, str]()
+
+    def planned(self, jobs: int) -> None:
+        self.jobs = jobs
+
+    def at(self, job: str, what: str) -> None:
+        self.words.append(f"{job}: {what}")
+
+    def finished(self, job: str, failure: str) -> None:
+        self.ended[job] = failure
+
+
+def test_a_table_is_trained_judged_and_shown_and_not_done_again(tmp_path: Path) -> None:
+    table, heard = small_table(), Heard()
+    assert reproduce(table, tmp_path, 2, "cpu", heard) == {}
+    assert heard.jobs == 3
+    assert heard.ended == {"nball-balls1": "", "head, seed 0": "", "LeWM, seed 0": ""}
+    assert any("judging, 1 of 1" in words for words in heard.words)
+    folder = Folder(tmp_path)
+    for cell in table.cells:
+        figures = folder.figures(cell.training, cell.measures[0])
+        assert figures is not None
+        assert figures["plans"].trials == 3
+    assert "2 of 2 cells are done" in (tmp_path / "small-cpu.md").read_text()
+    again = Heard()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    assert reproduce(table, tmp_path, 2, "cpu", again) == {}
+    assert again.jobs == 0
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == before
+
+
+def test_a_cell_that_fails_is_shown_and_does_not_stop_the_other(tmp_path: Path) -> None:
+    broken = small_table(settings=("target.state=compact13", "target.matching=none"))
+    failures = reproduce(broken, tmp_path, 1, "cpu")
+    assert list(failures) == ["LeWM, seed 0"]
+    assert "pose" in failures["LeWM, seed 0"]
+    page = (tmp_path / "small-cpu.md").read_text()
+    assert "1 of 2 cells are done, 1 failed." in page
+    assert "failed: The target compact13 needs the column pose" in page
+    assert "Traceback" not in page
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from tests.training.reproduction.test_run import long_table
+from training.reproduction.run import reproduce
+if __name__ == "__main__":
+    reproduce(long_table(), Path(sys.argv[1]), 1, "cpu")
+"""
+
+
+def long_table() -> Table:
+    """One cell whose training takes a while."""
+    budgets = {name: replace(budget, steps=400) for name, budget in TINY.budgets.items()}
+    scale = replace(TINY, budgets=budgets)
+    runs = scale.trainings("long", "nball-1", "nball", HEAD, "head")
+    entry = Entry(runs, scale.one_plan(2, 1), "plans")
+    return Table("long", "A long table", "none", scale, (Column("head", "percent"),), (Row("n = 1", (entry,)),))
+
+
+def test_a_killed_run_goes_on_and_leaves_no_process_behind(tmp_path: Path) -> None:
+    table = long_table()
+    run = Folder(tmp_path).run(table.cells[0].training)
+    script = tmp_path / "start.py"
+    script.write_text(SCRIPT)
+    started = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env={**os.environ, "PYTHONPATH": "."})
+    _wait(lambda: bool(list(run.glob("checkpoints/step-*/checkpoint.json"))), started)
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    killed_at = _newest(run)
+    assert 0 < killed_at < 400
+    heard = Heard()
+    assert reproduce(table, tmp_path, 1, "cpu", heard) == {}  # the lock of the run is free: its process has ended
+    assert _newest(run) == 400
+    steps = [row["step"] for row in metrics.read(run) if row["split"] == "train"]
+    assert steps == list(range(2, 401, 2))
+    assert heard.jobs == 1
+
+
+def _newest(run: Path) -> int:
+    return max(json.loads(file.read_text())["step"] for file in run.glob("checkpoints/step-*/checkpoint.json"))
+
+
+def _wait(condition, process: subprocess.Popen[bytes]) -> None:  # type: ignore[no-untyped-def]
+    give_up = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, "it ended by itself"
+        assert time.monotonic() < give_up
+        time.sleep(0.02)

@@ -1,0 +1,90 @@
+"""How is a job done in a process of its own?
+
+`in_a_process` starts one, hears what it is at, and says why it failed if it did: an error, or a kill. The process ends
+when the one that started it does, however that ends.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+Hear = Callable[[str], None]  # what a job is at
+Job = Callable[..., None]  # takes its arguments, then whom to tell; must be found by its module's name
+
+_running: set[BaseProcess] = set()
+
+
+def in_a_process(job: Job, arguments: tuple[Any, ...], hear: Hear, threads: int = 0) -> str:
+    """Do a job elsewhere.
+
+    Args:
+        job: What to do.
+        arguments: Of the job, before the one to tell.
+        hear: Is told what the job is at.
+        threads: That the job computes with; 0: as many as it likes.
+
+    Returns:
+        Why it failed, or nothing.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=_work, args=(there, job, arguments, threads), daemon=True)
+    process.start()
+    there.close()  # so that its end is the end of the pipe
+    _running.add(process)
+    ended = None
+    try:
+        while True:
+            kind, text = here.recv()
+            if kind == "at":
+                hear(text)
+            else:
+                ended = text
+    except EOFError:
+        process.join()
+    finally:
+        _running.discard(process)
+    if ended is None:
+        code = process.exitcode or 0
+        return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with exit code {code}"
+    return str(ended)
+
+
+def stop_all() -> None:
+    """End the processes of all jobs."""
+    for process in list(_running):
+        process.kill()
+
+
+def in_a_line(error: Exception) -> str:
+    """What went wrong; errors of ours are sentences for the user, others come with their kind."""
+    words = " ".join(str(error).split())
+    ours = type(error).__module__.partition(".")[0] in ("training", "labeling")
+    return words if ours and words else f"{type(error).__name__}: {words}"
+
+
+def _work(there: Connection, job: Job, arguments: tuple[Any, ...], threads: int) -> None:
+    """In the other process."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if threads:
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # before anything that computes is imported
+    try:
+        job(*arguments, lambda what: there.send(("at", what)))
+        there.send(("end", ""))
+    except KeyboardInterrupt:
+        there.send(("end", "it was interrupted"))
+    except Exception as error:
+        there.send(("end", in_a_line(error)))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,183 @@
+"""How is a table shown?
+
+As Markdown and as one HTML page: our numbers beside the paper's, with intervals, reductions and the time they took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from training.reproduction.cells import Cell, Folder, write_at_once
+from training.reproduction.intervals import Estimate, estimate
+from training.reproduction.table import Entry, Table, Unit
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATE = "page.html"
+NOTHING = "–"
+INTERVALS = (
+    "Means over seeds. In brackets 95 % intervals: of a rate in one run Wilson's over its trials; of several runs "
+    "Student's t over the runs, for rates never narrower than Wilson's over all of their trials."
+)
+_FORMATS: dict[Unit, Callable[[float], str]] = {
+    "percent": lambda value: f"{100 * value:.1f} %",
+    "correlation": lambda value: f"{value:.3f}",
+    "error": lambda value: f"{value:.5f}",
+    "pixels": lambda value: f"{value:.3f}",
+    "count": lambda value: f"{value:.1f}",
+}
+_ENDS: dict[Unit, Callable[[float], str]] = {**_FORMATS, "percent": lambda value: f"{100 * value:.1f}"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An entry in words."""
+
+    ours: str
+    interval: str = ""
+    paper: str = NOTHING
+    lacking: str = ""  # why a number of ours is not there, or not of all seeds
+
+    def as_text(self) -> str:
+        """In a line."""
+        ours = " ".join(part for part in (self.ours, self.interval, self.lacking) if part)
+        return f"{ours} / {self.paper}"
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What stands behind the numbers: a cell, and how it is getting on."""
+
+    label: str
+    run: str
+    state: str
+    minutes: str
+    declared: str
+
+
+def write(table: Table, folder: Folder) -> Path:
+    """Write `TABLE.md` and `TABLE.html` into the folder; the path of the latter."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    stem = f"{table.name}-{table.scale.name}"
+    write_at_once(folder.path / f"{stem}.md", markdown(table, folder))
+    page = folder.path / f"{stem}.html"
+    groups = [(name, 2 * len(list(members))) for name, members in groupby(column.group for column in table.columns)]
+    text = _templates().get_template(TEMPLATE).render(
+        table=table, groups=groups, rows=rows(table, folder), behind=behind(table, folder),
+        standing=standing(table, folder), intervals=INTERVALS,
+    )  # fmt: skip
+    write_at_once(page, text)
+    return page
+
+
+def markdown(table: Table, folder: Folder) -> str:
+    """The table and all that is said about it as text; cells are `ours (interval) / paper's`."""
+    headings = ["", *(f"{column.group}, {column.name}" if column.group else column.name for column in table.columns)]
+    lines = [[label, *(entry.as_text() for entry in entries)] for label, entries in rows(table, folder)]
+    cells = [[one.label, one.run, one.state, one.minutes, one.declared] for one in behind(table, folder)]
+    return "\n".join([
+        f"# {table.title}", "", f"Scale `{table.scale.name}`; the paper's table `{table.source}`. "
+        f"{standing(table, folder)} Each cell: ours (95 % interval) / the paper's.", "",
+        *_grid(headings, lines), "", INTERVALS, "", *(f"- {note}" for note in table.notes), "",
+        *_titled("Reductions against the paper", [f"- {sentence}" for sentence in table.reductions]),
+        *_titled("Cells", _grid(["", "run", "", "minutes of a core", "declared"], cells)),
+    ])  # fmt: skip
+
+
+def rows(table: Table, folder: Folder) -> list[tuple[str, list[Shown]]]:
+    """All rows by their labels, as things stand."""
+    units = [column.unit for column in table.columns]
+    return [
+        (row.label, [shown(entry, unit, folder) for entry, unit in zip(row.entries, units, strict=True)])
+        for row in table.rows
+    ]
+
+
+def shown(entry: Entry, unit: Unit, folder: Folder) -> Shown:
+    """An entry as things stand."""
+    paper = _FORMATS[unit](entry.paper) if isinstance(entry.paper, float | int) else entry.paper or NOTHING
+    if not entry.trainings or entry.measure is None:
+        return Shown(NOTHING, paper=paper, lacking="left out at this scale" if entry.paper is not None else "")
+    found, reasons = [], []
+    for training in entry.trainings:
+        figures = folder.figures(training, entry.measure)
+        if figures is not None and entry.figure in figures:
+            found.append(figures[entry.figure])
+        elif figures is not None:
+            reasons.append("not measured")
+        else:
+            reasons.append("failed" if folder.failure(training) else "not run yet")
+    if not found:
+        return Shown(NOTHING, paper=paper, lacking=reasons[0])
+    some = f"{len(found)} of {len(entry.trainings)} seeds" if reasons else ""
+    together = estimate(found)
+    return Shown(_FORMATS[unit](together.value), _interval(together, unit), paper, some)
+
+
+def behind(table: Table, folder: Folder) -> list[Behind]:
+    """All cells."""
+    return [
+        Behind(
+            cell.label, cell.training.id, _state(cell, folder), _minutes(_used(cell, folder)), _minutes(cell.minutes)
+        )
+        for cell in table.cells
+    ]  # fmt: skip
+
+
+def standing(table: Table, folder: Folder) -> str:
+    """How far it is, and the time used, in a sentence or two."""
+    done = sum(not folder.left(cell) for cell in table.cells)
+    failed = sum(bool(folder.left(cell) and folder.failure(cell.training)) for cell in table.cells)
+    words = f"{done} of {len(table.cells)} cells are done" + (f", {failed} failed." if failed else ".")
+    used = sum(_used(cell, folder) for cell in table.cells)
+    return f"{words} They took {used / 60:.1f} hours of one core." if used else words
+
+
+def _interval(found: Estimate, unit: Unit) -> str:
+    if found.low is None or found.high is None:
+        return ""
+    return f"({_ENDS[unit](found.low)} to {_ENDS[unit](found.high)})"
+
+
+def _state(cell: Cell, folder: Folder) -> str:
+    if not folder.left(cell):
+        return "done"
+    if reason := folder.failure(cell.training):
+        return f"failed: {reason}"
+    return "begun" if folder.run(cell.training).exists() else "not run yet"
+
+
+def _used(cell: Cell, folder: Folder) -> float:
+    """Minutes of training and judging."""
+    times = [folder.times(cell.training, measure) for measure in cell.measures]
+    return (max(one.training for one in times) + sum(one.judging for one in times)) / 60
+
+
+def _minutes(minutes: float) -> str:
+    return f"{minutes:.0f}" if minutes else NOTHING
+
+
+def _titled(title: str, lines: list[str]) -> list[str]:
+    return [f"## {title}", "", *lines, ""] if lines else []
+
+
+def _grid(headings: list[str], rows: list[list[str]]) -> list[str]:
+    table = (headings, ["---"] * len(headings), *rows)
+    return [f"| {' | '.join(_plain(cell) for cell in row)} |" for row in table]
+
+
+def _plain(text: str) -> str:
+    """As a cell of a Markdown table: text, never markup."""
+    return " ".join(text.replace("|", "/").replace("<", "&lt;").split())
+
+
+def _templates() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    here = FileSystemLoader(Path(__file__).parent)
+    return Environment(loader=here, autoescape=True, undefined=StrictUndefined, trim_blocks=True)

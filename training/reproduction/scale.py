@@ -1,0 +1,123 @@
+"""What does a scale decide?
+
+On how much, how long and how often models are trained, and from how many starts they are judged. A table says what is
+trained and asks the scale for the rest. The sizes themselves are in `training.reproduction.scales`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from training.reproduction.cells import Data, Simulated, Training
+from training.reproduction.judge import Clearance, Correlation, Driving, OnePlan, Probing
+
+ScaleName = Literal["cpu", "paper"]
+
+HEAD: tuple[str, ...] = ()  # the presets have the auxiliary head
+LEWM = ("objective.encoded_weight=0", "objective.predicted_weight=0")
+
+# Seconds on one core with the other one busy, nball-cpu's model.
+STEP = 0.25  # of training, 24 windows
+PLANNED = 0.04  # one step of the horizon of one n-ball start, all candidates and iterations
+DRIVEN = {"push-t": 2.0, "two-room": 2.0, "reacher": 3.0, "cube": 4.0}  # one start, plans and pictures
+PROBED = 20.0  # one quantity
+COMPARED = 20.0  # distances of latents
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a kind of training is."""
+
+    preset: str
+    steps: int = 0  # 0: the preset's epochs
+    settings: tuple[str, ...] = ()
+
+    @property
+    def minutes(self) -> float:
+        """Of one core; only the CPU's steps were timed."""
+        return self.steps * STEP / 60
+
+
+@dataclass(frozen=True)
+class Scale:
+    """All sizes."""
+
+    name: ScaleName
+    worlds: Mapping[str, Simulated]
+    budgets: Mapping[str, Budget]
+    seeds: Mapping[str, tuple[int, ...]]  # of training, by table or `table, world`; otherwise seed 0 alone
+    nested: tuple[int, ...]  # episodes of Push-T, from which data efficiency is judged
+    starts: int = 200  # of n-ball plans
+    drives: int = 50  # starts in other worlds
+    plan_seeds: tuple[int, ...] = (0,)  # of planning
+    probed: tuple[int, int] = (50_000, 5_000)  # frames that probes are fitted on, and judged by
+    probe_epochs: int = 100
+    reductions: tuple[tuple[str, tuple[str, ...]], ...] = ()  # sentences, each with the tables that it is about
+    left_out: tuple[str, ...] = ()  # rows of tables, as `aux-cem, 50K`
+    every: tuple[str, ...] = ()  # settings of every training
+    threads: int = 0  # of a cell; 0: as many as it likes
+    timed: bool = False  # whether minutes are declared
+
+    def trainings(
+        self, table: str, world: str, budget: str, settings: tuple[str, ...], label: str, data: Simulated | None = None
+    ) -> tuple[Training, ...]:
+        """A world model for each of the seeds that are declared for this table and world.
+
+        Args:
+            table: For the seeds.
+            world: What it is trained on.
+            budget: How long it is trained.
+            settings: What makes it the one that it is, as `HEAD` or `LEWM`.
+            label: What a reader calls it.
+            data: In place of the world's own dataset.
+        """
+        chosen = self.budgets[budget]
+        steps = (f"steps={chosen.steps}",) if chosen.steps else ()
+        every = (*steps, *chosen.settings, *self.every, *settings)
+        seeds = self.seeds.get(f"{table}, {world}", self.seeds.get(table, (0,)))
+        data = data or self.worlds[world]
+        return tuple(Training(data, chosen.preset, every, seed, label, chosen.minutes) for seed in seeds)
+
+    def one_plan(self, horizon: int = 4, context: int = 3) -> OnePlan:
+        """Success in n-ball worlds."""
+        return OnePlan(
+            horizon=horizon, context=context, starts=self.starts, seeds=self.plan_seeds,
+            minutes=self._plans(horizon + context - 1),
+        )  # fmt: skip
+
+    def driving(self, world: str, on: Data | None = None) -> Driving:
+        """Success in other worlds."""
+        minutes = self._declared(DRIVEN[world] * self.drives * len(self.plan_seeds))
+        return Driving(starts=self.drives, seeds=self.plan_seeds, on=on, minutes=minutes)
+
+    def success(self, world: str) -> OnePlan | Driving:
+        """By the protocol for a world; n-ball: 4 steps ahead, from 3 frames."""
+        return self.one_plan() if world.startswith("nball") else self.driving(world)
+
+    def clearance(self, price: float = 2.0) -> Clearance:
+        """Collisions in n-ball worlds; a `price` of 2 for two plans, more where boxes are read back from spectra."""
+        return Clearance(starts=self.starts, seeds=self.plan_seeds, minutes=price * self._plans(10))
+
+    def correlation(self) -> Correlation:
+        """Distances of latents."""
+        return Correlation(minutes=self._declared(COMPARED))
+
+    def probing(self, quantities: int) -> Probing:
+        """What can be read off latents: so many quantities."""
+        fitted, judged = self.probed
+        minutes = self._declared(PROBED * quantities)
+        return Probing(fitted=fitted, judged=judged, epochs=self.probe_epochs, minutes=minutes)
+
+    def reductions_of(self, table: str) -> tuple[str, ...]:
+        """The sentences about a table."""
+        return tuple(sentence for sentence, tables in self.reductions if table in tables)
+
+    def _plans(self, steps: int) -> float:
+        """Minutes of one plan for each start."""
+        return self._declared(PLANNED * self.starts * len(self.plan_seeds) * steps)
+
+    def _declared(self, seconds: float) -> float:
+        """As minutes; 0 where nothing was timed."""
+        return seconds / 60 if self.timed else 0.0

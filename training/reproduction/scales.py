@@ -1,0 +1,137 @@
+"""How much is trained and judged?
+
+All sizes of both scales. `paper` has the paper's, for a GPU. `cpu` fits each table into three hours on two cores: its
+minutes are declared, and every reduction has its sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from training.reproduction.cells import Simulated
+from training.reproduction.scale import Budget, Scale, ScaleName
+
+
+def _nball(balls: int, seed: int) -> Simulated:
+    # 5 % of the episodes are held out: 100,282 windows to train on; the paper has 100,000.
+    return Simulated("nball", 3_640, 32, seed, 64, (("balls", balls),), minutes=0.5)
+
+
+_NBALL = {"nball-1": _nball(1, 1), "nball-3": _nball(3, 3), "nball-5": _nball(5, 5), "nball-6": _nball(6, 6)}
+
+_PAPER_WORLDS = {
+    **_NBALL,
+    "push-t": Simulated("push_t", 5_000, 119, 4, 224),  # 500,000 windows
+    "two-room": Simulated("two_room", 10_000, 92, 2, 224),  # 730,000
+    "reacher": Simulated("reacher", 5_000, 119, 5, 224),
+    "cube": Simulated("cube", 5_000, 119, 6, 224),
+    **{f"nball-{n}, {k}K": replace(_NBALL[f"nball-{n}"], episodes=1_000 * k) for n in (1, 3, 5) for k in (20, 50)},
+}
+_BALLS, _LEWM = Budget("nball"), Budget("lewm")
+
+PAPER = Scale(
+    "paper",
+    worlds=_PAPER_WORLDS,
+    budgets={
+        "nball-1": _BALLS, "nball": _BALLS, "aux-cem": _BALLS, "regularizers": _BALLS, "environments": _LEWM,
+        "ablation": _LEWM, "depth": _LEWM, "data-efficiency": _LEWM,
+    },
+    seeds={},
+    nested=(250, 500, 1_000, 2_500, 5_000),
+    plan_seeds=(0, 1, 2, 3, 4),
+)  # fmt: skip
+
+_CPU_WORLDS = {
+    **_NBALL,
+    "push-t": Simulated("push_t", 200, 119, 4, 64, validation=0.2, minutes=3),
+    "two-room": Simulated("two_room", 600, 92, 2, 64, (("size", 64),), validation=0.1, minutes=1),
+    "reacher": Simulated("reacher", 150, 119, 5, 64, validation=0.2, minutes=10),
+    "cube": Simulated("cube", 100, 119, 6, 64, validation=0.2, minutes=14),
+    **{f"nball-{n}, 20K": _NBALL[f"nball-{n}"] for n in (1, 3, 5)},
+}
+_THREE = (0, 1, 2)
+
+
+def _cpu(steps: int, skip: int = 1) -> Budget:
+    return Budget("nball-cpu", steps, (f"skip={skip}",) if skip > 1 else ())
+
+
+_CPU_BUDGETS = {
+    "nball-1": _cpu(19_200),  # 80 minutes
+    "nball": _cpu(3_840),  # 16
+    "aux-cem": _cpu(6_000),  # 25
+    "regularizers": _cpu(9_600),  # 40
+    "environments": _cpu(7_200, skip=5),  # 30
+    "ablation": _cpu(2_160, skip=5),  # 9
+    "depth": _cpu(4_320, skip=5),  # 18
+    "data-efficiency": _cpu(4_200, skip=5),  # 17.5
+}
+
+_OF_BALLS = (
+    "nball-success", "nball-spearman", "aux-cem", "targets", "heads", "matching", "noise", "probes", "regularizers",
+)  # fmt: skip
+_ABLATIONS = ("targets", "heads", "matching", "noise")
+_OF_OTHERS = ("environments", "depth", "data-efficiency", "probes", *_ABLATIONS)
+
+
+def _steps(name: str) -> str:
+    budget = _CPU_BUDGETS[name]
+    return f"{budget.steps:,} steps, about {budget.minutes:.0f} minutes of a core"
+
+
+def _episodes(*worlds: str) -> str:
+    return ", ".join(f"{_CPU_WORLDS[world].episodes:,}" for world in worlds)
+
+
+_REDUCTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "n-ball: the preset nball-cpu, 24 windows in a step, 256 directions of SIGReg and a learning rate of 1e-3; the "
+        "paper has 64 windows, and about 313,000 steps (200 epochs).",
+        _OF_BALLS,
+    ),
+    (f"n = 1: {_steps('nball-1')}.", ("nball-success", "nball-spearman", "probes")),
+    (f"n = 3 and n = 6: {_steps('nball')}.", ("nball-success", "nball-spearman", "probes", *_ABLATIONS)),
+    (f"{_steps('aux-cem').capitalize()}.", ("aux-cem",)),
+    (
+        f"{_NBALL['nball-1'].episodes:,} episodes in place of 20,000; the rows with 50,000 are left out, since so few "
+        "steps would not see the difference.",
+        ("aux-cem",),
+    ),
+    (f"{_steps('regularizers').capitalize()}.", ("regularizers",)),
+    (
+        "Push-T, Two Room, Reacher and Cube: frames of 64 x 64, the n-ball model and 24 windows in a step, in place of "
+        "224 x 224, LeWM's model with ViT-Tiny and 128 windows.",
+        _OF_OTHERS,
+    ),
+    (
+        f"Push-T, Two Room, Reacher, Cube: {_episodes('push-t', 'two-room', 'reacher', 'cube')} episodes in place of "
+        "5,000, 10,000, 5,000, 5,000.",
+        _OF_OTHERS,
+    ),
+    (f"Push-T, Two Room, Reacher and Cube: {_steps('environments')}.", ("environments",)),
+    (f"Worlds other than n-ball: {_steps('ablation')}.", ("probes", *_ABLATIONS)),
+    (f"{_steps('depth').capitalize()}.", ("depth",)),
+    (
+        f"{_steps('data-efficiency').capitalize()}, the same for each amount of data; the paper has 10 epochs of each.",
+        ("data-efficiency",),
+    ),
+    ("Plans are judged with one seed in place of five.", ("nball-success", "aux-cem", "regularizers", *_OF_OTHERS)),
+)
+
+CPU = Scale(
+    "cpu",
+    worlds=_CPU_WORLDS,
+    budgets=_CPU_BUDGETS,
+    seeds={
+        "nball-success, nball-3": _THREE, "aux-cem": _THREE, "aux-cem, Fourier": (0,), "heads, nball-3": _THREE,
+        "heads, depth": (0,), "matching, nball-3": _THREE, "noise, nball-3": _THREE, "depth": _THREE,
+        "data-efficiency": (0, 1),
+    },
+    nested=(25, 50, 100, 200),
+    reductions=_REDUCTIONS,
+    left_out=("aux-cem, 50K",),
+    threads=1,
+    timed=True,
+)  # fmt: skip
+
+SCALES: dict[ScaleName, Scale] = {"cpu": CPU, "paper": PAPER}

@@ -1,0 +1,47 @@
+"""The tables there are, each in a file of its own that says rows, columns and the paper's numbers."""
+
+from __future__ import annotations
+
+from training.reproduction.scale import ScaleName
+from training.reproduction.scales import SCALES
+from training.reproduction.table import Build, Table
+from training.reproduction.tables import (
+    aux_cem,
+    data_efficiency,
+    depth,
+    environments,
+    heads,
+    matching,
+    nball_spearman,
+    nball_success,
+    noise,
+    probes,
+    regularizers,
+    targets,
+)
+
+TABLES: dict[str, Build] = {
+    "nball-success": nball_success.table,
+    "nball-spearman": nball_spearman.table,
+    "environments": environments.table,
+    "aux-cem": aux_cem.table,
+    "targets": targets.table,
+    "heads": heads.table,
+    "matching": matching.table,
+    "depth": depth.table,
+    "noise": noise.table,
+    "probes": probes.table,
+    "data-efficiency": data_efficiency.table,
+    "regularizers": regularizers.table,
+}
+
+
+class UnknownTable(ValueError):
+    """There is no such table; the message names those there are."""
+
+
+def build(name: str, scale: ScaleName = "cpu") -> Table:
+    """A table at a scale."""
+    if name not in TABLES:
+        raise UnknownTable(f"There is no table {name!r}. Choose one of: {', '.join(TABLES)}.")
+    return TABLES[name](SCALES[scale])

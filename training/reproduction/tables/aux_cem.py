@@ -1,0 +1,61 @@
+"""Does a price on imagined collisions keep plans clear of other balls?"""
+
+from __future__ import annotations
+
+from training.reproduction.cells import Training
+from training.reproduction.judge import Clearance
+from training.reproduction.scale import HEAD, Scale
+from training.reproduction.table import Column, Entry, Row, Table, Unit
+
+NAME = "aux-cem"
+POSITIONS = ("target.matching=none",)  # the head says boxes outright: nothing has to be read back
+# Balls and thousands of episodes: distance, free of collisions, success; by the goal alone and with the price.
+PAPER = {
+    (1, 20): ((4.288, 4.317), (0.959, 0.988), (0.909, 0.930)),
+    (1, 50): ((3.998, 4.009), (0.960, 0.990), (0.951, 0.979)),
+    (3, 20): ((5.164, 5.481), (0.858, 0.934), (0.618, 0.641)),
+    (3, 50): ((5.074, 5.347), (0.860, 0.929), (0.636, 0.662)),
+    (5, 20): ((5.550, 6.278), (0.784, 0.883), (0.488, 0.491)),
+    (5, 50): ((4.866, 5.497), (0.798, 0.906), (0.637, 0.653)),
+}
+GROUPS: dict[str, Unit] = {"final distance, px": "pixels", "collision-free": "percent", "success, r + 1": "percent"}
+FIGURES = ("distance", "clear", "success")
+WAYS = ("plain", "informed")
+FOURIER = (1, 3)  # balls of our own rows
+READ_BACK = 6.0  # times the time of a plan that reads no boxes
+
+
+def table(scale: Scale) -> Table:
+    """At a scale."""
+    columns = tuple(Column(way, unit, group) for group, unit in GROUPS.items() for way in ("CEM", "Aux-CEM"))
+    rows = []
+    for (balls, thousands), paper in PAPER.items():
+        world = f"nball-{balls}, {thousands}K"
+        there = f"{NAME}, {thousands}K" not in scale.left_out
+        label = f"n = {balls}, {thousands}K episodes"
+        runs = scale.trainings(NAME, world, NAME, POSITIONS, label) if there else ()
+        rows.append(Row(label, _entries(runs, scale.clearance(), paper)))
+    for balls in FOURIER:
+        label = f"n = {balls}, Fourier head"
+        runs = scale.trainings(f"{NAME}, Fourier", f"nball-{balls}, 20K", NAME, HEAD, label)
+        rows.append(Row(label, _entries(runs, scale.clearance(READ_BACK))))
+    measure = scale.clearance()
+    notes = (
+        f"Plans look {measure.horizon} steps ahead from {measure.context} frames; the paper does not say its horizon.",
+        f"The price of imagined overlap is {measure.weight:g} a squared pixel; the paper does not say its own.",
+        "Success: no collision on the way, and within radius + 1 pixels in the end. Starts and goals where balls touch "
+        "are left out.",
+        "The paper's head says positions. The last rows are ours: the Fourier head, with boxes read back from spectra.",
+    )
+    return Table(NAME, "Plans that keep clear of other balls", "aux_cem", scale, columns, tuple(rows), notes)
+
+
+def _entries(
+    runs: tuple[Training, ...], measure: Clearance, paper: tuple[tuple[float, float], ...] | None = None
+) -> tuple[Entry, ...]:
+    numbers = paper or ((None, None),) * len(FIGURES)
+    return tuple(
+        Entry(runs, measure, f"{way}: {figure}", number)
+        for figure, pair in zip(FIGURES, numbers, strict=True)
+        for way, number in zip(WAYS, pair, strict=True)
+    )
