@@ -80,11 +80,12 @@ class Encoder(nn.Module):
         mean, std = torch.tensor(PIXELS[config.pixels])
         self.register_buffer("scale", (1 / (255 * std)).repeat(config.patch**2), persistent=False)
         self.register_buffer("shift", (-mean / std).repeat(config.patch**2), persistent=False)
-        self._initialise(config.init)
+        self._initialise(config.init, config.positions)
 
-    def _initialise(self, std: float) -> None:
-        for parameter in (self.cls, self.positions):
-            nn.init.trunc_normal_(parameter, std=std)
+    def _initialise(self, std: float, positions: float) -> None:
+        nn.init.trunc_normal_(self.cls, std=std)
+        # Beside empty patches, which all look the same, positions as small as weights are lost for thousands of steps.
+        nn.init.trunc_normal_(self.positions, std=positions, a=-2 * positions, b=2 * positions)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.trunc_normal_(module.weight, std=std)
