@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from pathlib import Path
 
 import torch
 from pydantic import BaseModel, Field
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -67,11 +68,19 @@ def decoder(
     else:
         _train(made, frequencies.cpu(), plausible, config)
         if file:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            draft = file.with_suffix(f".{os.getpid()}")
-            save_file(made.state_dict(), draft)
-            os.replace(draft, file)
+            _keep(made, file)
     return made.requires_grad_(False).eval().to(frequencies.device)
+
+
+def _keep(made: Decoder, file: Path) -> None:
+    """Save a decoder; a run that cannot be written to, as on a shared disk, can be planned with all the same."""
+    draft = file.with_suffix(f".{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(save(made.state_dict()))
+        os.replace(draft, file)
+    except OSError as error:
+        warnings.warn(f"{file} cannot be written ({error.strerror}): the decoder will be trained anew.", stacklevel=2)
 
 
 def _train(made: Decoder, frequencies: Tensor, plausible: Plausible, config: DecoderConfig) -> None:

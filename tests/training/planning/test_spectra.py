@@ -70,6 +70,16 @@ def test_a_decoder_learns_the_way_back_once(tmp_path: Path) -> None:
     assert len(list((tmp_path / FOLDER).iterdir())) == 2
 
 
+def test_a_run_that_cannot_be_written_to_is_planned_with_all_the_same(tmp_path: Path) -> None:
+    """A file where the folder should be: as when a run is read-only, but for the superuser too."""
+    short = QUICK.model_copy(update={"steps": 3})
+    (tmp_path / FOLDER).touch()
+    with pytest.warns(UserWarning, match="cannot be written"):
+        made = decoder(W, 1, BALLS, tmp_path, short)
+    spectra = spectrum(BALLS.draw(3, 1, torch.Generator().manual_seed(5)), W).sum(1)
+    assert torch.equal(made(spectra), decoder(W, 1, BALLS, None, short)(spectra))
+
+
 def test_the_same_seed_trains_the_same_decoder() -> None:
     short = QUICK.model_copy(update={"steps": 3})
     one, two = (decoder(W, 2, BALLS, None, short).state_dict() for _ in range(2))
