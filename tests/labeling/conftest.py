@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -130,6 +130,13 @@ def build_store(
         "categories": table, "failures": failures or {},
     })  # fmt: skip
     return Store(folder / "labels.zarr")
+
+
+@pytest.fixture
+def silent(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """FFmpeg, OpenCV and libpng keep quiet whatever they are fed."""
+    yield
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ MATRICES = {  # clockwise turns for display -> a b u / c d v / x y w of an mp4 t
     270: (0, -1, 1, 0),
     "mirrored": (-1, 0, 0, 1),
 }
+FORMATS = {"gif": "rgb8", "mjpeg": "yuvj420p"}  # of pixels, where a codec does not take the usual one
 
 
 def pictures(count: int = 12, height: int = 48, width: int = 64) -> np.ndarray:
@@ -36,11 +37,18 @@ def pictures(count: int = 12, height: int = 48, width: int = 64) -> np.ndarray:
     return frames
 
 
+def noisy(count: int = 60) -> np.ndarray:
+    """Pictures that need bytes, so that damage in the middle of a file hits a frame in the middle."""
+    frames = pictures(count, 96, 128).astype(int)
+    noise = np.random.default_rng(0).integers(-20, 20, frames.shape)
+    return (frames + noise).clip(0, 255).astype(np.uint8)
+
+
 def video(
     path: Path,
     frames: np.ndarray | None = None,
     codec: str = "libx264",
-    pix_fmt: str = "yuv420p",
+    pix_fmt: str = "",
     rate: int = 10,
     times: list[float] | None = None,
     options: dict[str, str] | None = None,
@@ -53,7 +61,7 @@ def video(
     with av.open(str(path), "w", format=container, options=options or {}) as out:
         stream = out.add_stream(codec, rate=rate)
         stream.height, stream.width = frames.shape[1:3]
-        stream.pix_fmt = pix_fmt
+        stream.pix_fmt = pix_fmt or FORMATS.get(codec, "yuv420p")
         stream.codec_context.thread_count = 1
         if codec == "libx264":
             codec_options.setdefault("crf", "10")

@@ -7,24 +7,9 @@ import pytest
 from labeling.video import Video, VideoError
 from tests.labeling import odd_videos
 from tests.labeling.odd_videos import pictures
+from tests.labeling.reading import read, refusal
 
-
-@pytest.fixture(autouse=True)
-def _nothing_is_printed(capfd):
-    """OpenCV and libpng keep quiet whatever they are fed."""
-    yield
-    assert capfd.readouterr() == ("", "")
-
-
-def read(folder):
-    return list(Video(folder).frames())
-
-
-def refusal(folder):
-    with pytest.raises(VideoError) as caught:
-        read(folder)
-    assert folder.name in str(caught.value)
-    return str(caught.value)
+pytestmark = pytest.mark.usefixtures("silent")
 
 
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".JPEG"])

@@ -1,22 +1,18 @@
-"""Every video is read right, or refused with the file, the reason and a remedy."""
+"""Every video is read right: all frames, in order, upright, in RGB, at their times."""
 
 import gc
 import os
-import re
-import threading
-from itertools import islice
 
 import av
 import numpy as np
 import pytest
 
-import labeling.video
-from labeling import streams
-from labeling.rewinding import PACKING, ROOM, Rewinder
-from labeling.trackers.sam_config import SamConfig
-from labeling.video import Frame, Video, VideoError
+from labeling.video import Video, VideoError
 from tests.labeling import odd_videos
-from tests.labeling.odd_videos import pictures, video
+from tests.labeling.odd_videos import noisy, pictures, video
+from tests.labeling.reading import read, refusal
+
+pytestmark = pytest.mark.usefixtures("silent")
 
 CONTAINERS = [
     ("clip.mp4", "libx264", "yuv420p"),
@@ -36,40 +32,11 @@ WHERE = ["upper left", "upper right", "lower left", "lower right"]
 VARIED = [0.0, 0.1, 0.5, 0.6, 1.5, 1.55]
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_printed(capfd):
-    """FFmpeg, OpenCV and libpng keep quiet whatever they are fed."""
-    yield
-    assert capfd.readouterr() == ("", "")
-
-
-def read(path, **options):
-    return list(Video(path, **options).frames())
-
-
-def refusal(path):
-    """The message with which a file is refused; it always names the file and ends with a remedy."""
-    with pytest.raises(VideoError) as caught:
-        read(path)
-    message = str(caught.value)
-    assert path.name in message
-    assert message.endswith(".")
-    assert message.rstrip(".").count(". ") >= 1, "a reason and a remedy are two sentences"
-    return message
-
-
 def bright_corner(image):
     """Where the mark of the test picture is."""
     height, width = image.shape[0] // 8, image.shape[1] // 8
     corners = [image[:height, :width], image[:height, -width:], image[-height:, :width], image[-height:, -width:]]
     return WHERE[int(np.argmax([corner.mean() for corner in corners]))]
-
-
-def noisy(count=60):
-    """Pictures that need bytes, so that damage in the middle of a file hits a frame in the middle."""
-    frames = pictures(count, 96, 128).astype(int)
-    noise = np.random.default_rng(0).integers(-20, 20, frames.shape)
-    return (frames + noise).clip(0, 255).astype(np.uint8)
 
 
 @pytest.mark.parametrize(("name", "codec", "pix_fmt"), CONTAINERS)
@@ -122,117 +89,6 @@ def test_reading_late_does_not_decode_all_before(tmp_path, monkeypatch):
     opened = Video(video(tmp_path / "clip.mp4", pictures(200), g="10"))
     monkeypatch.setattr("labeling.video.Video._decode", lambda self: pytest.fail("decodes from the start"))
     assert [frame.index for frame in opened.frames(start=195)] == [195, 196, 197, 198, 199]
-
-
-class CountedPacket:
-    """A packet that counts the pictures it becomes."""
-
-    decoded = 0
-
-    def __init__(self, packet):
-        self._packet = packet
-
-    def __getattr__(self, name):
-        return getattr(self._packet, name)
-
-    def decode(self):
-        frames = self._packet.decode()
-        CountedPacket.decoded += len(frames)
-        return frames
-
-
-@pytest.fixture
-def decoded(monkeypatch):
-    """How many pictures were decoded so far."""
-    read = streams.packets
-    for place in (streams, labeling.video):
-        monkeypatch.setattr(place, "packets", lambda *where: map(CountedPacket, read(*where)))
-    CountedPacket.decoded = 0
-    return lambda: CountedPacket.decoded
-
-
-WINDOW, REACH, LONG = 24, 120, 360
-LOOKED_BACK = [
-    # name, codec, options, pictures decoded for each that is handed out while looking back
-    ("mjpeg.avi", "mjpeg", {}, 1),
-    ("clip.avi", "mpeg4", {"g": "10"}, 2),
-    ("b_frames.avi", "mpeg4", {"g": "10", "bf": "2"}, 2),
-    ("h264.avi", "libx264", {"g": "10"}, 2),
-    ("clip.mp4", "libx264", {"g": "10"}, 2),
-    ("one_key.avi", "mpeg4", {"g": "600"}, 0),
-    ("clip.gif", "gif", {}, 0),
-    ("one_key.mp4", "libx264", {"g": "600", "sc_threshold": "0"}, 0),
-    ("raw.h264", "libx264", {}, 0),
-]
-
-
-@pytest.mark.parametrize(("name", "codec", "options", "cost"), LOOKED_BACK, ids=[row[0] for row in LOOKED_BACK])
-def test_looking_back_again_and_again_decodes_little_twice(tmp_path, decoded, name, codec, options, cost):
-    pix_fmt = {"gif": "rgb8", "mjpeg": "yuvj420p"}.get(codec, "yuv420p")
-    container = "h264" if name.endswith("h264") else None
-    path = video(tmp_path / name, pictures(LONG), codec, pix_fmt, container=container, **options)
-    whole = [frame.image for frame in Video(path).frames()]
-    opened = Video(path)
-    before, handed = decoded(), 0
-    for frame in opened.frames():
-        if frame.index % WINDOW:
-            continue
-        for begin in range(frame.index - WINDOW, max(0, frame.index - REACH - 1), -WINDOW):
-            chunk = list(islice(opened.frames(begin), WINDOW))
-            assert [late.index for late in chunk] == list(range(begin, begin + WINDOW))
-            for late in chunk:
-                np.testing.assert_array_equal(late.image, whole[late.index])
-            handed += WINDOW
-    assert handed > 3 * LONG
-    assert decoded() - before <= 2 * LONG + cost * handed
-
-
-def test_a_rewinder_holds_no_more_than_it_may_and_still_gives_every_frame():
-    rng = np.random.default_rng(0)
-    made = [Frame(index, index / 10, rng.integers(0, 256, (16, 16, 3), np.uint8)) for index in range(100)]
-    begun = []
-
-    def read():
-        begun.append(0)
-        yield from made
-
-    rewinder = Rewinder(read, room=10 * 16 * 16 * 3)
-    for start in (50, 45, 60, 20, 99, 3, 100):
-        for frame, expected in zip(rewinder.frames(start), made[start:], strict=True):
-            assert (frame.index, frame.time) == (expected.index, expected.time)
-            np.testing.assert_array_equal(frame.image, expected.image)
-            frame.image[:] = 0  # a frame is the reader's own
-            assert sum(len(packed) for _, _, packed in rewinder._held.values()) <= rewinder._room
-    assert len(begun) <= 6
-    begun.clear()
-    for stop in range(60, 100, 4):
-        assert [frame.index for frame in islice(rewinder.frames(stop - 5), 5)] == list(range(stop - 5, stop))
-    assert len(begun) == 1
-
-
-@pytest.mark.parametrize(("room", "once"), [(24, True), (10, False)])
-def test_a_look_back_decodes_nothing_twice_if_there_is_room_for_its_reach(room, once):
-    """Windows of 8 frames, each followed by a look back over 24 frames, as a tracker does it."""
-    rng = np.random.default_rng(1)
-    made = [Frame(index, index / 10, rng.integers(0, 256, (16, 16, 3), np.uint8)) for index in range(96)]
-    decoded = []
-
-    def read():
-        for frame in made:
-            decoded.append(frame.index)
-            yield frame
-
-    packed = max(len(PACKING.encode(frame.image)) for frame in made)
-    rewinder = Rewinder(read, room=room * packed)
-    for stop in range(8, 97, 8):
-        for begin in range(stop - 8, max(0, stop - 24) - 1, -8):
-            for frame, expected in zip(islice(rewinder.frames(begin), 8), made[begin : begin + 8], strict=True):
-                np.testing.assert_array_equal(frame.image, expected.image)
-    assert (decoded == list(range(96))) == once
-
-
-def test_a_rewinder_has_room_for_as_far_as_sam_looks_back():
-    assert SamConfig().reach * 960 * 720 * 3 <= ROOM
 
 
 @pytest.mark.parametrize(
@@ -336,33 +192,6 @@ def test_frames_hidden_by_an_edit_are_not_missed(tmp_path):
     assert frames[1].time == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "empty"),
-        (b"This is a letter, not a video.\n" * 40, "not a video"),
-        (b"x", "not a video"),
-        (b"\0" * 5000, "not a video"),
-        (np.random.default_rng(0).bytes(5000), "not a video"),
-        (b"1\n00:00:01,000 --> 00:00:02,000\nhello\n\n", "no video track"),
-        (b"#EXTM3U\n#EXTINF:10,\nhttp://localhost/a.mp4\n#EXT-X-ENDLIST\n", "not a video"),
-        (b"\x1a\x45\xdf\xa3", "cut off"),
-        (b"GIF89a", "cut off"),
-    ],
-)
-def test_what_is_no_video_is_refused(tmp_path, content, reason):
-    path = tmp_path / "fake.mp4"
-    path.write_bytes(content)
-    assert reason in refusal(path)
-
-
-def test_a_playlist_does_not_lead_to_other_files(tmp_path):
-    video(tmp_path / "other.mp4")
-    path = tmp_path / "list.mp4"
-    path.write_text("ffconcat version 1.0\nfile other.mp4\n")
-    assert "playlist" in refusal(path)
-
-
 def test_a_title_in_an_old_encoding_does_not_matter(tmp_path):
     path = video(tmp_path / "old.mp4")
     content = path.read_bytes()
@@ -371,101 +200,8 @@ def test_a_title_in_an_old_encoding_does_not_matter(tmp_path):
     assert len(read(path)) == 12
 
 
-def test_an_unknown_codec_is_named_as_the_reason(tmp_path):
-    path = video(tmp_path / "new.mp4")
-    path.write_bytes(path.read_bytes().replace(b"avc1\0\0\0\0", b"zzz1\0\0\0\0"))
-    assert "codec" in refusal(path)
-
-
-@pytest.mark.parametrize("cover", [False, True])
-def test_sound_alone_is_no_video_even_with_a_cover(tmp_path, cover):
-    assert "no video track" in refusal(odd_videos.sound_only(tmp_path / "song.mp4", cover))
-
-
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.98])
-@pytest.mark.parametrize(
-    ("name", "codec", "options"),
-    [
-        ("end.mp4", "libx264", {}), ("start.mp4", "libx264", {"movflags": "faststart"}), ("c.mov", "libx264", {}),
-        ("fragments.mp4", "libx264", {"movflags": "frag_keyframe+empty_moov"}), ("c.avi", "libx264", {}),
-        ("m.avi", "mjpeg", {}), ("c.mkv", "libx264", {}), ("c.webm", "libvpx-vp9", {}), ("v.webm", "libvpx", {}),
-        ("c.gif", "gif", {}),
-    ],
-)  # fmt: skip
-def test_a_file_that_was_cut_off_is_not_a_short_video(tmp_path, name, codec, options, share):
-    pix_fmt = {"gif": "rgb8", "mjpeg": "yuvj420p"}.get(codec, "yuv420p")
-    path = odd_videos.cut(video(tmp_path / name, noisy(), codec, pix_fmt, options=options, g="10"), share)
-    if name.endswith(".avi") and share > 0.9:  # only the index behind the frames is lost
-        assert len(read(path)) >= 58
-    else:
-        assert re.search("cut off|damaged|cannot be decoded after", refusal(path))
-
-
-@pytest.mark.parametrize("fill", [None, b"\0"])
-@pytest.mark.parametrize(
-    ("name", "codec"),
-    [("d.mp4", "libx264"), ("d.avi", "libx264"), ("m.avi", "mjpeg"), ("d.mkv", "libx264"), ("f.mkv", "ffv1"),
-     ("d.webm", "libvpx-vp9"), ("d.gif", "gif"), ("h.mp4", "libx265")],
-)  # fmt: skip
-def test_damage_in_the_middle_is_not_the_end_of_the_video(tmp_path, name, codec, fill):
-    pix_fmt = {"gif": "rgb8", "mjpeg": "yuvj420p"}.get(codec, "yuv420p")
-    path = odd_videos.damaged(video(tmp_path / name, noisy(), codec, pix_fmt), fill=fill)
-    assert re.search("damaged|cannot be decoded after frame", refusal(path))
-
-
-def test_a_small_flaw_costs_a_frame_not_the_video(tmp_path):
-    path = video(tmp_path / "flaw.mp4", noisy())
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2 : len(content) // 2 + 8] = b"\x5a" * 8
-    path.write_bytes(bytes(content))
-    assert len(read(path)) == 60
-
-
 def test_a_live_recording_that_does_not_know_its_length_is_read(tmp_path):
     assert len(read(video(tmp_path / "live.webm", codec="libvpx-vp9", options={"live": "1"}))) == 12
-
-
-def test_a_file_that_vanishes_is_reported(tmp_path):
-    path = video(tmp_path / "clip.mp4")
-    opened = Video(path)
-    path.unlink()
-    for use in (lambda: list(opened.frames()), opened.sha256, lambda: Video(path)):
-        with pytest.raises(VideoError, match=r"clip\.mp4 does not exist"):
-            use()
-
-
-def test_a_pipe_does_not_make_anybody_wait(tmp_path):
-    os.mkfifo(tmp_path / "pipe.mp4")
-    worker = threading.Thread(target=lambda: refusal(tmp_path / "pipe.mp4"), daemon=True)
-    worker.start()
-    worker.join(timeout=10)
-    assert not worker.is_alive()
-    assert "pipe" in refusal(tmp_path / "pipe.mp4")
-
-
-@pytest.mark.parametrize("kind", ["file", "picture", "folder"])
-def test_what_may_not_be_read_is_reported(tmp_path, kind):
-    path = {
-        "file": lambda: video(tmp_path / "clip.mp4"),
-        "picture": lambda: odd_videos.picture_folder(tmp_path / "clip"),
-        "folder": lambda: odd_videos.picture_folder(tmp_path / "clip"),
-    }[kind]()
-    locked = path / "frame_0003.png" if kind == "picture" else path
-    locked.chmod(0)
-    answer = odd_videos.without_rights(tmp_path, lambda: str(len(read(path))))
-    locked.chmod(0o755)
-    assert answer.startswith("VideoError")
-    assert "permission denied" in answer
-    assert locked.name in answer
-
-
-def test_a_name_with_a_line_break_makes_one_line(tmp_path):
-    path = tmp_path / "a\nb.mp4"
-    path.write_bytes(b"")
-    with pytest.raises(VideoError) as caught:
-        Video(path)
-    assert "\n" not in str(caught.value)
-    assert r"a\nb.mp4 is empty" in str(caught.value)
 
 
 def test_the_hash_is_that_of_the_content(tmp_path):
