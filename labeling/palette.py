@@ -8,6 +8,7 @@ for good, so that pictures made on different days can be laid side by side.
 from __future__ import annotations
 
 import colorsys
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,11 @@ COLOURS = (
     "#e8608c", "#7cb518", "#c2671f", "#5b6ee1", "#c9a227", "#b14fc5",
 )  # fmt: skip
 GOLDEN = 0.618033988749895  # steps of the golden ratio never come back to a hue that was used
+
+
+def is_colour(text: str) -> bool:
+    """Whether a text is a colour like #e5484d: another one would not be told apart from markup in a page."""
+    return re.fullmatch(r"#[0-9a-fA-F]{6}", text) is not None
 
 
 def colour_of(category: int) -> str:

@@ -18,6 +18,7 @@ import zarr
 from zarr.errors import GroupNotFoundError
 
 from labeling.masks import decode_runs
+from labeling.palette import colour_of, is_colour
 from labeling.tracks import Tracks
 from labeling.vocabulary import Vocabulary
 from labeling.zarr_io import array_at, attributes, complete_group, group_at, load, write_array
@@ -38,6 +39,10 @@ class Category:
     colour: str  # like #e6194b, the same in report and overlay
     size: int  # tracks in the store
     kept: bool
+
+    def __post_init__(self) -> None:
+        if not is_colour(self.colour):
+            raise StoreError(f"category {self.id} has the colour {self.colour!r}; colours are like {colour_of(0)}.")
 
 
 class VideoLabels:

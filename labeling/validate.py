@@ -16,6 +16,7 @@ import zarr
 
 from labeling.folder import inside
 from labeling.observations import ARRAYS, array_width
+from labeling.palette import is_colour
 from labeling.problems import VideoError
 from labeling.soundness import BLOCK, Place, check_cells, check_masks
 from labeling.store import SCHEMA
@@ -93,6 +94,9 @@ def _check_attributes(place: Place, found: Mapping[str, Any], kinds: dict[str, A
 def _check_categories(place: Place, table: Any) -> set[int]:
     rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
     ids = [row["id"] for row in rows if _check_attributes(place, row, CATEGORY, "in the table of categories, ", AGAIN)]
+    for row in rows:
+        if isinstance(row.get("colour"), str) and not is_colour(row["colour"]):
+            place.add(f"category {row.get('id')} has the colour {row['colour'][:60]!r}, which is none", AGAIN)
     if len(ids) != len(set(ids)):
         place.add("the table of categories lists an id twice", AGAIN)
     return {*ids, UNASSIGNED}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 
 from labeling.report import stills, write_report
 from labeling.report.charts import BARS, lane, ticks
@@ -64,6 +65,32 @@ def test_the_page_needs_nothing_else_and_shows_names_as_text(make_store: MakeSto
     assert sorted(page.locator("details.video h3").all_inner_texts()) == sorted(["squares.mp4", NASTY])
     assert page.locator(".failures").inner_text() == "<b>bad</b>.mp4\n<i>empty</i>. Copy it again."
     assert page.locator("script").count() == 1
+
+
+def test_whatever_a_store_says_stays_text(make_store: MakeStore, opened, tmp_path: Path) -> None:
+    store = make_store(videos=False)
+    root = zarr.open_group(str(store.path), mode="r+")
+    names = ["</style><script>document.title='owned'</script>", "\" onmouseover=\"document.title='owned'"]
+    categories = [row | {"name": name} for row, name in zip(root.attrs["categories"], names, strict=True)]
+    root.attrs.update({"categories": categories, "videos": "/<em>clips", "created_by": "<u>me</u>", "recipe": "<dfn>"})
+    drop = root["videos/squares.mp4"].attrs["dropped"][0] | {"reason": "<s>static</s>", "detail": "<img src=x>"}
+    root["videos/squares.mp4"].attrs["dropped"] = [drop]
+    page = opened(write_report(Store(store.path), tmp_path / "report"))
+    assert page.trouble == []
+    assert page.title() == "<em>clips · Spectrabox report"
+    assert page.locator(".kind h3").all_inner_texts() == names
+    assert page.locator("script").count() == 1
+    assert page.locator("em, u, dfn, s, img, [onmouseover]").count() == 0
+    for text in ("<em>clips", "<u>me</u>", "<dfn>", "<s>static</s>", "<img src=x>"):
+        assert text in page.locator("body").text_content()
+
+
+def test_a_colour_that_is_none_is_refused(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store(videos=False)
+    categories = [row | {"colour": "#fff000;background:url(//else.where)"} for row in store.root.attrs["categories"]]
+    zarr.open_group(str(store.path), mode="r+").attrs["categories"] = categories
+    with pytest.raises(StoreError, match="category 0 has the colour '#fff000;background"):
+        write_report(Store(store.path), tmp_path / "report")
 
 
 def test_frames_timelines_crops_scatter_and_drops_are_there(make_store: MakeStore, opened, tmp_path: Path) -> None:

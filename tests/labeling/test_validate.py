@@ -94,6 +94,10 @@ def replace(name: str, data: np.ndarray) -> Callable[[zarr.Group], None]:
         ),
         (set_attribute("/", "schema", 99), "schema 99"),
         (set_attribute("/", "profile", None), "attribute profile is missing"),
+        (
+            set_attribute("/", "categories", [{"id": 0, "name": "a", "colour": "#fff;}", "size": 1, "kept": True}]),
+            "category 0 has the colour '#fff;}', which is none",
+        ),
         (remove("vocabulary/radius"), "vocabulary: radius is missing"),
     ],
 )
