@@ -67,7 +67,7 @@ class TrainConfig(BaseModel, frozen=True, extra="forbid"):
         below = PRESETS.get(data.get("preset", "nball"), {})
         if "epochs" in data:  # a preset's steps would count over the epochs that were chosen
             below = {**below, "steps": 0}
-        return _merged(below, data)
+        return merged(below, data)
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
@@ -137,13 +137,14 @@ def as_yaml(config: BaseModel, indent: int = 0) -> str:
     return "\n".join(lines)
 
 
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Two trees of settings as one; what is above counts."""
     result = dict(below)
     for name, value in above.items():
         under = result.get(name)
-        both = isinstance(under, Mapping) and isinstance(value, Mapping)
-        result[name] = _merged(under, value) if both else value  # type: ignore[arg-type]
+        result[name] = value
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            result[name] = merged(under, value)
     return result
 
 

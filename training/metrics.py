@@ -45,7 +45,7 @@ class Metrics:
         self._file.write(_line(row))
         self._file.flush()
         if self._board:
-            for name, value in _leaves(row):
+            for name, value in _leaves({name: value for name, value in row.items() if name != "step"}):
                 self._board.add_scalar(f"{row['split']}/{name}", value, row["step"])
 
 
@@ -73,7 +73,7 @@ def _leaves(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, flo
     for name, value in row.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{name}/")
-        elif isinstance(value, int | float) and name != "step":
+        elif isinstance(value, int | float):
             yield f"{prefix}{name}", value
 
 

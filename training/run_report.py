@@ -6,6 +6,7 @@ validation split, what it was trained on, and the curves.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ WORDS = {
     "encoded": "error of boxes from encoded latents", "predicted": "error of boxes from predicted latents",
     "sigreg": "SIGReg statistic (about 1 for a Gaussian)", "rank": "rank of the latents",
 }  # fmt: skip
+
+
+def as_it_is(text: str) -> str:
+    """A name for Markdown, which else would find tags, columns and headings in it."""
+    return re.sub(r"([\\`*_\[\]<>|&~$#])", r"\\\1", " ".join(text.split()))
 
 
 def last_values(row: dict[str, Any]) -> list[tuple[str, float | None]]:
@@ -31,16 +37,19 @@ def markdown(run: Path) -> str:
     facts = checkpoint.read(checkpoint.find(run, "last"))
     row = facts.validation or next((row for row in reversed(metrics.read(run)) if row["split"] == "validation"), {})
     lines = [
-        f"# {run.name}", "", row.get("verdict", "not validated yet"), "",
+        f"# {as_it_is(run.name)}", "", as_it_is(row.get("verdict", "not validated yet")), "",
         f"{facts.step} of {facts.steps} steps in {facts.seconds / 60:.1f} minutes; best at step {facts.best_step}.", "",
     ]  # fmt: skip
     if row:
         lines += [f"| at step {row['step']}, on the validation split | |", "|---|---|"]
-        lines += [f"| {name} | {'' if value is None else f'{value:.4g}'} |" for name, value in last_values(row)]
+        lines += [
+            f"| {as_it_is(name)} | {'' if value is None else f'{value:.4g}'} |" for name, value in last_values(row)
+        ]
         lines.append("")
     kinds = ", ".join(facts.data.categories.values()) or "none"
     lines += [
-        f"Dataset: {facts.data.name} (fingerprint {facts.data.fingerprint[:12]}), kinds of objects: {kinds}. "
+        f"Dataset: {as_it_is(facts.data.name)} (fingerprint {facts.data.fingerprint[:12]}), "
+        f"kinds of objects: {as_it_is(kinds)}. "
         f"Preset: {facts.config.preset}, seed {facts.config.seed}. Spectrabox {facts.version}.",
         "", f"![curves]({curves.FILE})", "",
     ]  # fmt: skip

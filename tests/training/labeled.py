@@ -82,3 +82,11 @@ def labeled_folder(root: Path) -> Labeled:
     (root / "videos").mkdir(parents=True)
     Store(root / "labels.zarr", mode="a").root.update_attributes({"schema": SCHEMA, "videos": str(root / "videos")})
     return Labeled(root / "videos", root / "labels.zarr")
+
+
+def many(labeled: Labeled, count: int = 10, frames: int = 20, objects: int = 2) -> None:
+    """So many videos that none needs to be cut."""
+    for number in range(count):
+        labeled.add(
+            f"clip{number:02}.mp4", still_frames(frames), tracks_of(sliding_boxes(frames, objects), range(objects))
+        )

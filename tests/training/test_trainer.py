@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import cv2
@@ -19,20 +17,6 @@ from training.config import OptimiserConfig, TrainError
 from training.dataset_format import Dataset
 from training.trainer import Listener, learning_rate, train
 from training.world_model import load
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    torch.set_num_threads(1)
-    return tiny_dataset(tmp_path_factory.mktemp("data") / "tiny.zarr")
-
-
-@pytest.fixture(scope="module")
-def whole(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nothing interrupted."""
-    run = tmp_path_factory.mktemp("runs") / "whole"
-    train(dataset, run, tiny_config())
-    return run
 
 
 @pytest.fixture(autouse=True)
@@ -189,40 +173,14 @@ def test_without_the_head_and_without_a_validation_split(tmp_path: Path, monkeyp
     [
         ({"model": {"encoder": {"size": 32, "patch": 8}}}, "16 by 16 pixels, the model takes 32 by 32.*--size 32"),
         ({"target": {"state": "bb+depth50"}}, "needs the column depth"),
-        ({"tracker": "tensorboard"}, "pip install tensorboard"),
     ],
 )
 def test_what_does_not_fit_is_said_before_training(
-    dataset: Dataset, tmp_path: Path, change: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+    dataset: Dataset, tmp_path: Path, change: dict[str, Any], words: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(TrainError, match=words):
         train(dataset, tmp_path, tiny_config(**change))
     assert checkpoint.last(tmp_path) is None
-
-
-def test_tensorboard_gets_the_same_numbers_if_asked(
-    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard: dict[tuple[str, int], float] = {}
-
-    class Board(ModuleType):
-        class SummaryWriter:
-            def __init__(self, folder: str, purge_step: int) -> None:
-                assert (folder, purge_step) == (str(tmp_path / "tensorboard"), 1)
-
-            def add_scalar(self, name: str, value: float, step: int) -> None:
-                heard[name, step] = value
-
-            def close(self) -> None:
-                heard["closed", 0] = 1
-
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", Board("torch.utils.tensorboard"))
-    train(dataset, tmp_path, tiny_config(steps=5, tracker="tensorboard"))
-    trained, validated = metrics.read(tmp_path)
-    assert heard["train/total", 5] == trained["total"]
-    assert heard["validation/spearman/red", 5] == validated["spearman"]["red"]
-    assert heard["closed", 0]
 
 
 def test_a_missing_device_is_named(dataset: Dataset, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from training import metrics
-from training.config import TrainConfig
+from training.config import TrainConfig, merged
 from training.dataset_format import Dataset, DatasetCategory
 from training.dataset_writer import DatasetWriter, Layout, Take
 from training.manifest import Split
@@ -17,7 +17,9 @@ from training.manifest import Split
 SIZE, FRAMES, EPISODES = 16, 12, 24
 
 
-def tiny_dataset(path: Path, actions: int = 2, seed: int = 0, sometimes: bool = True) -> Dataset:
+def tiny_dataset(
+    path: Path, actions: int = 2, seed: int = 0, sometimes: bool = True, names: tuple[str, str] = ("red", "white")
+) -> Dataset:
     """A red square that obeys its actions and a white one that drifts; `sometimes` the white one is not there."""
     rng = np.random.default_rng(seed)
     with DatasetWriter(path, Layout((SIZE, SIZE), actions, 2, {})) as writer:
@@ -36,7 +38,7 @@ def tiny_dataset(path: Path, actions: int = 2, seed: int = 0, sometimes: bool = 
             boxes[~there, 1] = np.nan
             columns = {"actions": moves[:, :actions], "boxes": boxes}
             writer.add(Take(f"episode-{episode}", 0, [pictures], columns, np.array([0, 1]), np.array([0, 1])))
-        kinds = [DatasetCategory(0, "red", ("red",), EPISODES), DatasetCategory(1, "white", ("white",), EPISODES)]
+        kinds = [DatasetCategory(number, name, (name,), EPISODES) for number, name in enumerate(names)]
         return writer.finish("tiny", kinds, Split(validation=0.25))
 
 
@@ -46,7 +48,7 @@ def _square(picture: np.ndarray, centre: np.ndarray, colour: tuple[int, int, int
 
 
 def tiny_config(**changes: Any) -> TrainConfig:
-    """Settings of a run of 24 steps, 13 an epoch; `changes` on top."""
+    """Settings of a run of 24 steps, 13 an epoch; `changes` on top, of groups only what they name."""
     small = {"width": 16, "depth": 1, "heads": 2, "ffn": 32}
     data = {
         "preset": "nball-cpu", "steps": 24, "batch": 12, "log_every": 5, "validate_every": 8, "checkpoint_every": 6,
@@ -57,9 +59,7 @@ def tiny_config(**changes: Any) -> TrainConfig:
             "predictor": {**small, "head_size": 8, "dropout": 0.1},
         },
     }  # fmt: skip
-    for name, value in changes.items():
-        data[name] = {**data.get(name, {}), **value} if isinstance(value, dict) else value  # type: ignore[dict-item]
-    return TrainConfig.model_validate(data)
+    return TrainConfig.model_validate(merged(data, changes))
 
 
 def numbers(run: Path) -> list[dict[str, Any]]:
