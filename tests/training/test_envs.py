@@ -7,6 +7,7 @@ import pytest
 
 from flows.demo_videos import write_demo_videos
 from labeling.video import Video
+from tests.training.policies import check_that_it_begins_anew
 from training.envs import Environment, make, names
 from training.envs.two_room import RADIUS, SIDE, WALL, TwoRoom
 from training.envs.video import record, write_episode
@@ -191,16 +192,7 @@ def test_an_episode_goes_on_from_any_state(name, options):
 @pytest.mark.parametrize(("name", "options"), WORLDS)
 def test_a_policy_begins_anew_with_a_state_that_is_set(name, options):
     world = opened(name, options)
-    state, played = world.state(), []
-    for seed in (1, 2):
-        world.reset(seed)
-        world.policy(np.random.default_rng(seed))
-        world.set_state(state)
-        rng = np.random.default_rng(0)
-        for _ in range(5):
-            played.append(world.policy(rng))
-            world.step(played[-1])
-    np.testing.assert_array_equal(played[:5], played[5:])
+    check_that_it_begins_anew(world, world.state())
 
 
 @pytest.mark.parametrize("door", [5.0, 215.0])

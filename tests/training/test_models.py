@@ -9,19 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch import multiprocessing as mp
 
+from tests.training.tiny_models import TINY
 from training.models.encoder import Encoder
 from training.models.heads import AuxiliaryHead
 from training.models.layers import GlobalBatchNorm, Projector
 from training.models.lewm import LeWM
 from training.models.released import WeightsDoNotFit, save
-from training.settings import MODELS, EncoderConfig, ModelConfig, PredictorConfig
-
-SMALL = ModelConfig(
-    latent=12,
-    projector=20,
-    encoder=EncoderConfig(size=16, patch=4, width=16, depth=2, heads=2, ffn=32),
-    predictor=PredictorConfig(width=8, depth=2, heads=2, head_size=4, ffn=16),
-)
+from training.settings import MODELS
 
 
 def frames(*shape: int, size: int = 16) -> Tensor:
@@ -31,7 +25,7 @@ def frames(*shape: int, size: int = 16) -> Tensor:
 @pytest.fixture
 def model() -> LeWM:
     torch.manual_seed(0)
-    model = LeWM(SMALL, actions=2)
+    model = LeWM(TINY, actions=2)
     for parameter in model.parameters():  # away from the start, where actions do nothing yet
         nn.init.normal_(parameter, std=0.3)
     return model.eval()
@@ -50,13 +44,18 @@ def test_the_nball_model_is_that_of_the_paper() -> None:
     assert predicted.shape == (2, 3, 128)
 
 
+def test_positions_stand_out_from_the_start_but_for_lewm_as_released() -> None:
+    for config, spread in ((MODELS["nball"].encoder, 0.5), (MODELS["lewm"].encoder, 0.02)):
+        assert 0.8 * spread < Encoder(config).positions.std() < spread  # the tails of the normal distribution are cut
+
+
 def test_pixels_are_normalised_as_chosen() -> None:
     black, white = torch.zeros(1, 16, 16, 3, dtype=torch.uint8), torch.full((1, 16, 16, 3), 255, dtype=torch.uint8)
     for name, low, high in (("symmetric", -1.0, 1.0), ("unit", 0.0, 1.0)):
-        encoder = Encoder(SMALL.encoder.model_copy(update={"pixels": name}))
+        encoder = Encoder(TINY.encoder.model_copy(update={"pixels": name}))
         torch.testing.assert_close(encoder._patches(black), torch.full((1, 16, 48), low))
         torch.testing.assert_close(encoder._patches(white), torch.full((1, 16, 48), high))
-    red = Encoder(SMALL.encoder.model_copy(update={"pixels": "imagenet"}))._patches(white)[0, 0, :3]
+    red = Encoder(TINY.encoder.model_copy(update={"pixels": "imagenet"}))._patches(white)[0, 0, :3]
     torch.testing.assert_close(red, (1 - torch.tensor([0.485, 0.456, 0.406])) / torch.tensor([0.229, 0.224, 0.225]))
 
 
@@ -104,7 +103,7 @@ def test_the_last_action_of_a_window_is_not_used(model: LeWM) -> None:
 
 
 def test_before_training_actions_have_no_influence() -> None:
-    fresh = LeWM(SMALL, actions=2).eval()
+    fresh = LeWM(TINY, actions=2).eval()
     latents = torch.randn(2, 3, 12)
     one, other = fresh.predict(latents, torch.randn(2, 3, 2)), fresh.predict(latents, torch.randn(2, 3, 2))
     torch.testing.assert_close(one, other)
@@ -116,13 +115,13 @@ def test_actions_are_normalised_by_statistics_that_are_saved(model: LeWM) -> Non
     mean, std = torch.tensor([3.0, -1.0]), torch.tensor([2.0, 5.0])
     model.expect_actions(mean, std)
     torch.testing.assert_close(model.predict(latents, actions * std + mean), expected, atol=1e-4, rtol=1e-4)
-    restored = LeWM(SMALL, actions=2).eval()
+    restored = LeWM(TINY, actions=2).eval()
     restored.load_state_dict(model.state_dict())
     torch.testing.assert_close(restored.predict(latents, actions), model.predict(latents, actions))
 
 
 def test_video_without_actions_makes_a_model_that_trains() -> None:
-    model = LeWM(SMALL, actions=0)
+    model = LeWM(TINY, actions=0)
     latents, predicted = model(frames(3, 4), torch.zeros(3, 4, 0))
     (predicted - latents[:, 1:]).square().mean().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
@@ -164,7 +163,7 @@ def test_only_models_built_like_lewm_have_official_names(model: LeWM) -> None:
 
 
 def test_dropout_is_for_training_only() -> None:
-    config = SMALL.model_copy(update={"predictor": SMALL.predictor.model_copy(update={"dropout": 0.5})})
+    config = TINY.model_copy(update={"predictor": TINY.predictor.model_copy(update={"dropout": 0.5})})
     model = LeWM(config, actions=2)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)

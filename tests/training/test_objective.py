@@ -11,26 +11,20 @@ from torch import Tensor, nn
 from torch import multiprocessing as mp
 
 from tests.training.batches import make_batch
+from tests.training.tiny_models import TINY
 from training.dataset import Batch
 from training.models.lewm import LeWM
 from training.objective import Objective, Terms
 from training.regularizers import draw_directions, sigreg, visreg
-from training.settings import EncoderConfig, ModelConfig, ObjectiveConfig, PredictorConfig, TargetConfig
+from training.settings import ObjectiveConfig, TargetConfig
 from training.targets import BoxTarget
 
-SMALL = ModelConfig(
-    latent=12,
-    projector=20,
-    # Weights so large that frames differ before training: BatchNorm would magnify rounding where they hardly do.
-    encoder=EncoderConfig(size=16, patch=4, width=16, depth=2, heads=2, ffn=32, init=0.3),
-    predictor=PredictorConfig(width=8, depth=2, heads=2, head_size=4, ffn=16),
-)
 FEW = 32  # directions
 
 
 def make(target: TargetConfig | None = None, actions: int = 2, **settings: object) -> Objective:
     torch.manual_seed(0)
-    model = LeWM(SMALL, actions)
+    model = LeWM(TINY, actions)
     boxes = BoxTarget(target or TargetConfig(), [0, 1], 3)
     objective = Objective(ObjectiveConfig(directions=FEW, **settings), model, boxes, seed=4)  # type: ignore[arg-type]
     torch.manual_seed(1)
@@ -129,7 +123,7 @@ def test_the_regularizer_can_be_visreg_or_none() -> None:
 
 def test_plain_lewm_has_no_head_and_needs_no_boxes() -> None:
     config = ObjectiveConfig(directions=FEW, encoded_weight=0, predicted_weight=0)
-    objective = Objective(config, LeWM(SMALL, actions=2))
+    objective = Objective(config, LeWM(TINY, actions=2))
     terms = objective(make_batch(), 0)
     terms.total.backward()
     assert objective.head is None
@@ -144,7 +138,7 @@ def test_a_weight_on_predicted_latents_alone_is_refused() -> None:
 
 def test_boxes_in_the_loss_without_a_target_are_refused() -> None:
     with pytest.raises(ValueError, match="there is no target"):
-        Objective(ObjectiveConfig(), LeWM(SMALL, actions=2))
+        Objective(ObjectiveConfig(), LeWM(TINY, actions=2))
 
 
 def test_frequencies_and_statistics_are_saved_with_the_weights() -> None:

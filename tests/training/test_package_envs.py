@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tests.training.policies import check_that_it_begins_anew
 from training.dataset_format import open_dataset
 from training.envs import Environment, make
 from training.envs.packages import MissingPackageError
@@ -75,17 +76,7 @@ def test_states_are_enough_to_draw_the_pictures_and_to_go_on(name):
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_policy_begins_anew_with_a_state_that_is_set(name):
-    world = opened(name)
-    state, actions = played(name)[0][30], []
-    for seed in (1, 2):
-        world.reset(seed)
-        world.policy(np.random.default_rng(seed))
-        world.set_state(state)
-        rng = np.random.default_rng(0)
-        for _ in range(5):
-            actions.append(world.policy(rng))
-            world.step(actions[-1])
-    np.testing.assert_array_equal(actions[:5], actions[5:])
+    check_that_it_begins_anew(opened(name), played(name)[0][30])
 
 
 def test_push_t_boxes_hold_the_pixels_that_differ_from_a_picture_without_the_object():

@@ -106,6 +106,9 @@ class Lamp:
 
     name, size, fps, action_size = "lamp", (16, 16), 10.0, 1
 
+    def __init__(self, name, **options):
+        self.reset(0)
+
     def reset(self, seed):
         self.light = np.array([seed % 200], float)
 
@@ -126,12 +129,7 @@ class Lamp:
 
 
 def test_a_world_that_cannot_play_many_episodes_at_once_plays_one_by_one(monkeypatch):
-    def lamp(name, **options):
-        world = Lamp()
-        world.reset(0)
-        return world
-
-    monkeypatch.setattr("training.sources.simulator.make", lamp)
+    monkeypatch.setattr("training.sources.simulator.make", Lamp)
     source = Episodes(SimulatorSource(environment="lamp", episodes=3, frames=5), 1, PrepareConfig(size=16))
     takes = list(source.takes(lambda file, reason: None))
     assert len(takes) == 3
@@ -163,12 +161,7 @@ class Crate(Lamp):
 
 
 def test_what_a_simulator_knows_of_its_objects_comes_into_the_dataset(tmp_path, monkeypatch):
-    def crate(name, **options):
-        world = Crate()
-        world.reset(0)
-        return world
-
-    monkeypatch.setattr("training.sources.simulator.make", crate)
+    monkeypatch.setattr("training.sources.simulator.make", Crate)
     source = Episodes(SimulatorSource(environment="crate", episodes=12, frames=6), 1, PrepareConfig(size=16))
     data = open_dataset(write_dataset(source, tmp_path / "d.zarr", "crates", Split()).path)
     assert {"oriented", "depth", "pose", "pose_velocity"} < set(data.columns)

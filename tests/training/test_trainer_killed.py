@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
-from tests.training.tiny_run import numbers, same, tiny_config, tiny_dataset, weights
+from tests.training.tiny_run import numbers, same, weights
 from training import checkpoint
 from training.dataset_format import Dataset
 from training.trainer import train
@@ -41,20 +40,6 @@ if sys.argv[3] == "writing":
     checkpoint.save_file = half
 train(sys.argv[1], sys.argv[2], tiny_config(), listener=Killer())
 """
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    torch.set_num_threads(1)
-    return tiny_dataset(tmp_path_factory.mktemp("data") / "tiny.zarr")
-
-
-@pytest.fixture(scope="module")
-def whole(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nothing interrupted."""
-    run = tmp_path_factory.mktemp("runs") / "whole"
-    train(dataset, run, tiny_config())
-    return run
 
 
 @pytest.mark.slow

@@ -17,11 +17,7 @@ from training.world_model import WorldModel
 def tiny_nball(folder: Path, **changes: object) -> Path:
     """A run on one ball in pictures of 64 pixels."""
     dataset = open_dataset(simulate("nball", folder / "data.zarr", 20, 12, seed=1, balls=1).path)
-    small = {"width": 16, "depth": 1, "heads": 2, "ffn": 32}
-    model = {
-        "latent": 16, "projector": 32, "encoder": {**small, "size": 64, "patch": 16},
-        "predictor": {**small, "depth": 2, "head_size": 8},
-    }  # fmt: skip
+    model = {"encoder": {"size": 64, "patch": 16}, "predictor": {"depth": 2, "dropout": 0.0}}
     train(dataset, folder / "run", tiny_config(model=model, **changes), device="cpu")
     return folder / "run"
 
