@@ -8,12 +8,12 @@ velocity in pixels a step, the control ball first (its velocity is 0, it rests w
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import ClassVar
 
 import cv2
 import numpy as np
 
-CONTROL_COLOUR = (255, 0, 0)
-BALL_COLOUR = (255, 255, 255)
+RED, WHITE = 0xFF0000, 0xFFFFFF
 MAX_ACTION = 3.0  # pixels a step
 ACTION_SPREAD = 2.0
 SLOWEST, FASTEST = 1.0, 3.0  # pixels a step
@@ -28,26 +28,53 @@ class NBall:
     name = "nball"
     fps = 15.0
     action_size = 2
+    goal_objects: ClassVar = ["control ball"]
 
-    def __init__(self, balls: int = 1, size: int = 64, radius: float = 4.0) -> None:
-        """A square world of `size` pixels with `balls` white balls beside the red one."""
-        if (
-            balls < 0 or radius <= 0 or size < 2 * radius + FASTEST
-        ):  # in less room, a bounce would end in the other wall
+    def __init__(
+        self, balls: int = 1, size: int = 64, radius: float = 4.0, slowest: float = SLOWEST, fastest: float = FASTEST,
+        longest: float = MAX_ACTION, spread: float = ACTION_SPREAD, slip: float = 0.0, control_colour: int = RED,
+        ball_colour: int = WHITE,
+    ) -> None:  # fmt: skip
+        """A square world; without further options it is that of the paper.
+
+        Args:
+            balls: White balls beside the red one.
+            size: Of the world, in pixels.
+            radius: Of a ball.
+            slowest: Speed of a white ball, in pixels a step, at least.
+            fastest: The same, at most.
+            longest: Actions are cut to this norm.
+            spread: Standard deviation of random actions, before they are cut.
+            slip: Standard deviation of what is added to the way of the control ball, in pixels; no action tells of it.
+            control_colour: As 0xRRGGBB.
+            ball_colour: The same of the others.
+        """
+        # In less room, a bounce would end in the other wall.
+        if balls < 0 or radius <= 0 or size < 2 * radius + fastest:
             raise ValueError(f"{balls} balls of radius {radius} do not fit a world of {size} pixels.")
+        if not 0 <= slowest <= fastest or longest <= 0 or spread < 0 or slip < 0:
+            raise ValueError(
+                f"Speeds {slowest} to {fastest}, actions up to {longest} with a spread of {spread}, a slip of {slip}: "
+                "the fastest must not be slower than the slowest, and nothing may be below 0."
+            )
         self.balls, self.radius = balls, radius
+        self.slowest, self.fastest, self.longest, self.spread, self.slip = slowest, fastest, longest, spread, slip
+        self.control_colour, self.ball_colour = _rgb(control_colour), _rgb(ball_colour)
         self.size = (size, size)
         self.object_names = ["control ball", *(f"ball {number}" for number in range(1, balls + 1))]
         self._state = np.zeros((1 + balls, 4))
+        self._chance = np.random.default_rng(0)
         self.reset(0)
 
     def reset(self, seed: int) -> None:
         """Put all balls somewhere and send the white ones off."""
-        self._state = self._beginnings(np.random.default_rng(seed), 1)[0]
+        self._chance = np.random.default_rng(seed)
+        self._state = self._beginnings(self._chance, 1)[0]
 
     def step(self, action: np.ndarray) -> None:
         """Move the control ball by `action` (2,), cut to norm 3, and the others by their velocity."""
-        self._state = self.advance(self._state[None], np.asarray(action, float)[None])[0]
+        slips = self._slips(self._chance, 1)
+        self._state = self.advance(self._state[None], np.asarray(action, float)[None], slips)[0]
 
     def render(self) -> np.ndarray:
         """The present picture."""
@@ -71,15 +98,16 @@ class NBall:
 
     def policy(self, rng: np.random.Generator) -> np.ndarray:
         """A random action."""
-        return limited(rng.normal(0, ACTION_SPREAD, 2), MAX_ACTION)
+        return limited(rng.normal(0, self.spread, 2), self.longest)
 
     def play(self, rng: np.random.Generator, episodes: int, frames: int) -> tuple[np.ndarray, np.ndarray]:
         """States (E, T, 1 + n, 4) and random actions (E, T, 2) of many episodes; the last action is not carried out."""
-        actions = limited(rng.normal(0, ACTION_SPREAD, (episodes, frames, 2)), MAX_ACTION)
+        actions = limited(rng.normal(0, self.spread, (episodes, frames, 2)), self.longest)
         states = np.empty((episodes, frames, 1 + self.balls, 4))
         states[:, 0] = self._beginnings(rng, episodes)
         for step in range(1, frames):
-            states[:, step] = self.advance(states[:, step - 1], actions[:, step - 1])
+            slips = self._slips(rng, episodes)
+            states[:, step] = self.advance(states[:, step - 1], actions[:, step - 1], slips)
         return states, actions
 
     def boxes_of(self, states: np.ndarray) -> np.ndarray:
@@ -91,12 +119,12 @@ class NBall:
         """Pixels a step, (..., 1 + n, 2)."""
         return states[..., 2:]
 
-    def advance(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """States (B, 1 + n, 4) one step after actions (B, 2)."""
+    def advance(self, states: np.ndarray, actions: np.ndarray, slips: np.ndarray | float = 0.0) -> np.ndarray:
+        """States (B, 1 + n, 4) one step after actions (B, 2); `slips` (B, 2) are added to the control balls' way."""
         states = states.copy()
         low, high = self.radius, self.size[0] - self.radius
         place, velocity = states[..., :2], states[..., 2:]
-        place[:, 0] = np.clip(place[:, 0] + limited(actions, MAX_ACTION), low, high)
+        place[:, 0] = np.clip(place[:, 0] + limited(actions, self.longest) + slips, low, high)
         place[:, 1:] += velocity[:, 1:]
         outside = (place < low) | (place > high)
         velocity[outside] *= -1
@@ -107,14 +135,19 @@ class NBall:
     def draw(self, states: np.ndarray) -> np.ndarray:
         """Pictures (B, H, W, 3) of states (B, 1 + n, 4): anti-aliased discs on black, the red one on top."""
         height, width = self.size
-        # White on black is grey: the white balls need one channel only.
-        grey = np.zeros((len(states), height * width), np.uint8)
+        count = len(states) * height * width
+        grey = len(set(self.ball_colour)) == 1  # these balls then need one channel only
+        under = np.zeros(count if grey else (count, 3), np.uint8)
         for ball in range(self.balls, 0, -1):
             spot, cover = self._disc(states[:, ball, :2])
-            grey.ravel()[spot] = _over(grey.ravel()[spot], BALL_COLOUR[0], cover)
-        pixels = np.asarray(cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)).reshape(-1, 3)
+            if grey:
+                under[spot] = _over(under[spot], self.ball_colour[0], cover)
+            else:
+                under[spot] = _over(under[spot], np.array(self.ball_colour, np.uint16), cover[..., None])
+        pixels = np.asarray(cv2.cvtColor(under.reshape(len(states), -1), cv2.COLOR_GRAY2RGB)) if grey else under
+        pixels = pixels.reshape(-1, 3)
         spot, cover = self._disc(states[:, 0, :2])
-        pixels[spot] = _over(pixels[spot], np.array(CONTROL_COLOUR, np.uint16), cover[..., None])
+        pixels[spot] = _over(pixels[spot], np.array(self.control_colour, np.uint16), cover[..., None])
         return pixels.reshape(-1, height, width, 3)
 
     def _disc(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -130,11 +163,15 @@ class NBall:
         first = corner[:, 1] * width + corner[:, 0] + np.arange(len(place)) * (height * width)
         return first[:, None] + (np.arange(patch)[:, None] * width + np.arange(patch)).ravel(), cover
 
+    def _slips(self, rng: np.random.Generator, episodes: int) -> np.ndarray | float:
+        """What is added to the way of the control ball, (E, 2); nothing is drawn in a world without it."""
+        return rng.normal(0, self.slip, (episodes, 2)) if self.slip else 0.0
+
     def _beginnings(self, rng: np.random.Generator, episodes: int) -> np.ndarray:
         """First states (E, 1 + n, 4)."""
         shape = (episodes, 1 + self.balls)
         place = rng.uniform(self.radius, self.size[0] - self.radius, (*shape, 2))
-        speed = rng.uniform(SLOWEST, FASTEST, shape)
+        speed = rng.uniform(self.slowest, self.fastest, shape)
         angle = rng.uniform(0, 2 * np.pi, shape)
         velocity = speed[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
         velocity[:, 0] = 0
@@ -145,6 +182,13 @@ def limited(actions: np.ndarray, longest: float) -> np.ndarray:
     """Actions (..., 2), those longer than `longest` shortened to it."""
     norm = np.linalg.norm(actions, axis=-1, keepdims=True)
     return np.asarray(actions * np.minimum(1.0, longest / np.maximum(norm, 1e-12)))
+
+
+def _rgb(colour: int) -> tuple[int, int, int]:
+    """Red, green and blue of 0xRRGGBB."""
+    if not 0 <= colour <= WHITE:
+        raise ValueError(f"{colour:#x} is no colour: it goes from 0 to {WHITE:#x}.")
+    return colour >> 16, colour >> 8 & 255, colour & 255
 
 
 def _over(under: np.ndarray, colour: np.ndarray | int, cover: np.ndarray) -> np.ndarray:
