@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from flows.console import errors, plain_errors, terminal
+from flows.threads import sleeping_threads
 from labeling.run import RunError
 from labeling.settings_files import ConfigError
 from training.config import Device, TrainError, load_config
@@ -153,15 +154,6 @@ def print_trained(trained: Trained) -> None:
     terminal.print(f"Curves: {escape(str(trained.curves))}", soft_wrap=True)
     terminal.print(f"Report: {escape(str(write_report(trained.run)))}", soft_wrap=True)
     terminal.print(f"World model: {escape(str(trained.run))} (best at step {trained.best_step})", soft_wrap=True)
-
-
-def sleeping_threads() -> None:
-    """Let torch's threads sleep while they wait for one another; only before torch is imported.
-
-    By default they spin, which keeps a core from those who have work: on two busy cores a step takes two to five times
-    as long. Sleeping costs about a tenth where all cores are free.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from pydantic import Field
 
+from flows.threads import sleeping_threads
 from training.config import Device, TrainConfig
 from training.dataset_format import DatasetError, open_dataset
 from training.manifest import PrepareConfig, Split
@@ -81,6 +82,7 @@ def train_model(
     dataset: Path, run: Path, config: TrainConfig | None, resume: bool, device: Device, listener: Listener | None
 ) -> dict[str, Any]:
     """Train; the last values on the validation split."""
+    sleeping_threads()
     from training.trainer import train
 
     return train(dataset, run, config, resume, device, listener).validation

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from typer.testing import CliRunner, Result
 import training
 from flows import train_cli
 from flows.local import server
+from flows.threads import sleeping_threads
 from flows.train_world_model import heard_by, train_world_model
 from labeling.run import label_folder
 from tests.training.tiny_run import numbers, same, tiny_config, tiny_dataset, weights
@@ -148,6 +152,44 @@ def test_the_flow_trains_like_the_command_and_reports(api: str, tmp_path: Path) 
     with pytest.raises(ParameterTypeError, match="config"):
         train_world_model(data.path, tmp_path / "wrong", config={"batch": "many"})  # type: ignore[arg-type]
     assert not (tmp_path / "wrong").exists()
+
+
+FLOW = """
+import sys
+from pathlib import Path
+from flows.train_world_model import train_world_model
+from training.config import load_config
+
+dataset, run, settings = map(Path, sys.argv[1:])
+train_world_model(dataset, run, config=load_config(settings), device="cpu")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["command", "flow"])
+def test_waiting_threads_sleep_whichever_way_a_training_is_started(
+    way: str, api: str, settings: Path, tmp_path: Path
+) -> None:
+    data, run = tiny_dataset(tmp_path / "d.zarr").path, tmp_path / "run"
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    }
+    environment |= {"PREFECT_API_URL": api, "OMP_DISPLAY_ENV": "verbose"}  # torch's threads say how they wait
+    arguments = {
+        "command": ["-m", "flows.cli", "train", data, "--out", run, "--config", settings],
+        "flow": ["-c", FLOW, data, run, settings],
+    }[way]
+    ended = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=300, env=environment
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert set(re.findall(r"GOMP_SPINCOUNT = '(\d+)'", ended.stderr)) == {"0"}
+
+
+def test_how_threads_wait_is_left_to_the_user_who_chose_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    sleeping_threads()
+    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
 
 
 @pytest.mark.slow
