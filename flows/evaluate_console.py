@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -10,6 +11,7 @@ from rich.table import Column, Table
 
 from flows.console import errors, terminal
 from flows.train_console import training_errors
+from labeling.run import RunError
 
 if TYPE_CHECKING:
     from training.config import Device
@@ -28,19 +30,31 @@ def judge(
 
         model = load(run, which, available(device))
         data = dataset_of(model, dataset)
+        place = _writable(out or run / "evaluation")
         with errors.status("opening the dataset") as status:
             split: SplitName = "train" if training else "validation"
             found, material = evaluate(model, data, run, split, status.update, starts=starts)
             status.update("drawing")
-            place = page.write(found, material, out or run / "evaluation")
+            written = page.write(found, material, place)
         _print(page.HEADINGS, page.rows(found))
         if found.success:
             _print(page.PLANS, page.tried(found))
         terminal.print(f"Error 1, 2, ... steps ahead, over that of standing still: {page.ahead(found)}")
+        terminal.print(escape(page.judged(found)), soft_wrap=True)
         for note in found.notes:
             terminal.print(escape(note), soft_wrap=True)
         terminal.print(escape(found.verdict), soft_wrap=True)
-        terminal.print(f"Page: {escape(str(place.resolve()))}", soft_wrap=True)
+        terminal.print(f"Page: {escape(str(written.resolve()))}", soft_wrap=True)
+
+
+def _writable(place: Path) -> Path:
+    """The folder, made; that it cannot be written to is said before the work, not after."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=place):
+            return place
+    except OSError as error:
+        raise RunError(f"{place} cannot be written to ({error.strerror}). Choose another folder: --out.") from error
 
 
 def _print(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Cube(MujocoWorld):
     name = "cube"
     fps = 20.0
     action_size = 5
+    goal_objects: ClassVar = ["cube"]
     parts = dict.fromkeys(("gripper", "arm"), "robot")
 
     def __init__(self, fine: int = 0) -> None:

@@ -2,13 +2,13 @@
 
 `evaluate` judges a run on episodes that it was not trained on: what its latents know of the objects (distances, linear
 and network probes), how far ahead it can imagine, and the verdict in one line; in a simulator also whether it plans.
-The result is plain data, written as JSON, Markdown, figures and one HTML page.
+What was not judged is said. The result is plain data, written as JSON, Markdown, figures and one HTML page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from training import monitors
 from training.dataset import Dataset, DatasetError, open_dataset
 from training.dataset_format import SplitName
 from training.evaluation.geometry import distance_correlation
-from training.evaluation.latents import Quantity, Seen, encoded, of_the_world, quantities
+from training.evaluation.latents import Quantity, Seen, episode_of, of_the_world, quantities, to_fit_and_judge
 from training.evaluation.prediction import prediction_errors
 from training.evaluation.probes import Reading, Task, linear_probe, network_probe
 from training.evaluation.success import Success, try_out, world_of
+from training.evaluation.trips import Trip, make_trips
 from training.world_model import WorldModel
 
 FITTED, JUDGED = 50_000, 5_000  # frames that probes learn from, and are judged by
@@ -53,6 +54,8 @@ class Evaluation:
     prediction: list[float]  # error 1, 2, ... steps ahead over that of standing still
     success: list[Success]  # of plans; none without a simulator
     notes: list[str]  # what could not be judged, and why
+    episodes: int = 0  # that it was judged on
+    frames: int = 0  # of these episodes, as many as were looked at
 
     def as_data(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -65,8 +68,9 @@ class Material:
 
     model: WorldModel
     dataset: Dataset
-    fitted: Seen
-    held_out: Seen
+    fitted: Seen  # training frames that probes learned from
+    held_out: Seen  # frames that were judged
+    trips: list[Trip] = field(default_factory=list)  # plans, carried out; none without a simulator
 
 
 def evaluate(
@@ -87,19 +91,16 @@ def evaluate(
     say = say or (lambda what: None)
     names = model.data.categories
     say("encoding frames")
-    fitted = encoded(model, dataset, "train", FITTED)
-    held_out = encoded(model, dataset, split, JUDGED, seed=1)
+    fitted, held_out = to_fit_and_judge(model, dataset, split, FITTED, JUDGED)
     knowledge, notes = dict[str, Knowledge](), list[str]()
     known = quantities(fitted, names) | _told(fitted, dataset, notes)
-    for name, there in (quantities(held_out, names) | _told(held_out, dataset, [])).items():
-        if name not in known or known[name].values.shape[1] != there.values.shape[1]:
-            notes.append(f"{name} is not judged: training episodes show other objects of that kind, or none.")
-            continue
-        if not there.values.std(axis=0).max() > 0:
-            notes.append(f"{name} is not judged: it never changes.")
+    asked = quantities(held_out, names) | _told(held_out, dataset, [])
+    for name in [*asked, *(f"{kind}, position" for kind in names.values() if f"{kind}, position" not in asked)]:
+        if why_not := _cannot_be_judged(known.get(name), asked.get(name)):
+            notes.append(f"{name} is not judged: {why_not}.")
             continue
         say(f"probing: {name}")
-        latents = held_out.latents[there.rows]
+        there, latents = asked[name], held_out.latents[asked[name].rows]
         task = Task(fitted.latents[known[name].rows], known[name].values, latents, there.values)
         network = network_probe(task, model.device, epochs) if epochs else network_probe(task, model.device)
         spearman = distance_correlation(latents, there.values)
@@ -107,17 +108,54 @@ def evaluate(
     say("imagining")
     prediction = prediction_errors(model, dataset, split, _ahead(model, dataset, split))
     verdict = monitors.monitor(_frames(held_out), _frames(fitted), names).verdict
-    success = list[Success]()
+    success, trips = list[Success](), list[Trip]()
+    notes += _no_trial(model, dataset)
     if starts and dataset.world and model.data.action_dim:
         say("planning")
         try:
             success = try_out(model, dataset, split, starts)
+            trips = make_trips(model, dataset, split)
         except DatasetError as error:
             notes.append(f"Plans were not tried out: {error}")
+    episodes = np.unique(episode_of(dataset, held_out.frames))
+    notes += _whose_videos(dataset, split, episodes)
     found = Evaluation(
-        run.name, model.step, dataset.name, split, verdict, knowledge, prediction.tolist(), success, notes
-    )
-    return found, Material(model, dataset, fitted, held_out)
+        run.name, model.step, dataset.name, split, verdict, knowledge, prediction.tolist(), success, notes,
+        len(episodes), len(held_out.frames),
+    )  # fmt: skip
+    return found, Material(model, dataset, fitted, held_out, trips)
+
+
+def _cannot_be_judged(known: Quantity | None, there: Quantity | None) -> str:
+    """Why something cannot be judged from what training frames and judged ones show; empty if it can."""
+    if there is None:
+        return "the judged frames do not show it, or it never moves there"
+    if len(there.rows) < monitors.ENOUGH:
+        return f"only {len(there.rows)} of the judged frames show it"
+    if known is None or known.values.shape[1] != there.values.shape[1]:
+        return "training episodes show other objects of that kind, or none"
+    return "" if there.values.std(axis=0).max() > 0 else "it never changes"
+
+
+def _no_trial(model: WorldModel, dataset: Dataset) -> list[str]:
+    """Why there are no plans to try out, if there are none."""
+    if not model.data.action_dim:
+        return ["The model was trained without actions: it imagines what comes, but cannot plan."]
+    return [] if dataset.world else ["The episodes come from no simulator: plans cannot be tried out on recordings."]
+
+
+def _whose_videos(dataset: Dataset, split: SplitName, episodes: np.ndarray) -> list[str]:
+    """How far recordings can be trusted as judges."""
+    if dataset.world:
+        return []
+    notes = ["Where objects are is taken from the boxes of the dataset: mistakes in these count as the model's."]
+    judged, trained = ({dataset.sources[one] for one in which} for which in (episodes, dataset.split("train")))
+    if split != "train" and (both := judged & trained):
+        notes.append(
+            f"Of the {len(judged)} recordings with held-out episodes {len(both)} have training episodes as well: "
+            "a new recording may look different."
+        )
+    return notes
 
 
 def _told(seen: Seen, dataset: Dataset, notes: list[str]) -> dict[str, Quantity]:

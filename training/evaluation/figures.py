@@ -1,48 +1,78 @@
-"""What does a world model see and imagine?
+"""What does an evaluation look like?
 
-Four pictures of an evaluation: latents in the plane, distances of latents against distances of objects, errors of
-imagined latents, and an imagined episode beside the true one. A latent has no picture of its own: the training frame
-whose latent lies nearest stands for it, with boxes that a linear map, fitted on training frames, reads off.
+Charts of latents in the plane, of distances between latents against distances between objects, and of errors of
+imagined latents; film strips come from `training.evaluation.strips`. All are drawn twice: for light and for dark pages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from training.curves import as_it_is
-from training.dataset import Windows
-from training.dataset_format import SplitName
 from training.evaluation.evaluate import Evaluation, Material
-from training.evaluation.latents import MEMORY, Seen, quantities
+from training.evaluation.latents import quantities, together
+from training.evaluation.strips import Reader, imagined_episode, trips_to_goals
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 KINDS = 4  # categories that have panels of their own, at most
 PAIRED = 700  # frames whose pairs are drawn
-SHOWN = 8  # frames of an episode
-OUTLINES = ("#ffb000", "#33a0ff", "#7ddc5a", "#ff6ac1", "#ffffff")
+INK, PAPER = "#e8eaed", "#1a1c20"  # on dark pages
+DARK: dict[Any, Any] = {
+    "figure.facecolor": PAPER, "axes.facecolor": PAPER, "savefig.facecolor": PAPER, "text.color": INK,
+    "axes.labelcolor": INK, "axes.edgecolor": "#8a909b", "xtick.color": INK, "ytick.color": INK,
+    "grid.color": "#8a909b",
+}  # fmt: skip
 
 
-def draw(found: Evaluation, material: Material, out: Path) -> dict[str, Path]:
-    """Write all pictures into a folder; paths by title."""
-    figures = {
-        "Latents of held-out frames, in the plane of their greatest spread": ("projection", _projection(material)),
-        "Distances between latents and between objects": ("distances", _distances(found, material)),
-        "Error of imagined latents": ("prediction", _prediction(found)),
-        "A true episode, and how it was imagined": ("imagined", _imagined(material, found.split == "validation")),
-    }
-    paths = {}
-    for title, (name, figure) in figures.items():
-        if figure is not None:
-            paths[title] = out / f"{name}.png"
-            figure.savefig(paths[title], dpi=110)
-    return paths
+@dataclass(frozen=True)
+class Picture:
+    """A drawn picture, and what it shows."""
+
+    title: str
+    caption: str
+    light: Path
+    dark: Path
+
+
+def draw(found: Evaluation, material: Material, out: Path) -> list[Picture]:
+    """Write all pictures into a folder, in the order in which they are shown."""
+    from matplotlib import rc_context
+
+    reader = Reader(material.fitted, material.model.data.categories)
+    skip = material.model.config.skip
+    wanted: list[tuple[str, str, str, Callable[[], Figure | None]]] = [
+        ("trips", "Plans, carried out",
+         "Frames of the simulator after so many actions of a plan; green: where it should get to. Dashed boxes: what "
+         "the model imagined when it planned.",
+         lambda: trips_to_goals(material.trips, reader, skip) if material.trips else None),
+        ("imagined", "A true episode, and how it was imagined",
+         "Above: true frames and boxes. Below: the model saw the first frames, then only actions; each imagined latent "
+         "is shown by the training frame that it is nearest to, with boxes (+: mean place of a kind that comes and "
+         "goes) that a linear map reads off it, and dashed the true ones.", lambda: imagined_episode(material, reader)),
+        ("prediction", "Error of imagined latents", "", lambda: _prediction(found)),
+        ("distances", "Distances between latents and between objects", "Pairs of frames.",
+         lambda: _distances(found, material)),
+        ("projection", "Latents of judged frames, in the plane of their greatest spread",
+         "Coloured by where objects are, in shares of the image.", lambda: _projection(material)),
+    ]  # fmt: skip
+    pictures = []
+    for name, title, caption, figure in wanted:
+        picture = Picture(title, caption, out / f"{name}.png", out / f"{name}-dark.png")
+        for path, colours in ((picture.light, {}), (picture.dark, DARK)):
+            with rc_context(colours):
+                drawn = figure()
+                if drawn is not None:
+                    drawn.savefig(path, dpi=110)
+        if drawn is not None:
+            pictures.append(picture)
+    return pictures
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -54,7 +84,8 @@ def _figure(width: float, height: float) -> Figure:
 def _positions(material: Material) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Frames and positions (K, 2) of each category's first object, or of the mean where they come and go."""
     found = quantities(material.held_out, material.model.data.categories)
-    names = [name for name in found if name.endswith(", position") and not name.startswith("all, ")][:KINDS]
+    every = f"{together(material.model.data.categories)}, position"
+    names = [name for name in found if name.endswith(", position") and name != every][:KINDS]
     return {name.removesuffix(", position"): (found[name].rows, found[name].values[:, :2]) for name in names}
 
 
@@ -107,64 +138,3 @@ def _prediction(found: Evaluation) -> Figure:
     axes.set_ylim(0, max(1.15, *found.prediction))
     axes.grid(alpha=0.25)
     return figure
-
-
-def _imagined(material: Material, held_out: bool) -> Figure | None:
-    """The longest stretch of one episode: true frames above, below what the model imagines from the first ones."""
-    model, dataset = material.model, material.dataset
-    split: SplitName = "validation" if held_out else "train"
-    context, skip = model.model.context, model.config.skip
-    longest = int(dataset.episode_length[dataset.split(split)].max())
-    length = min(context + SHOWN, longest // skip)
-    batch = next(Windows(dataset, split, length, skip, 1, seed=1, memory_limit=MEMORY).batches(0))
-    latents = model.encode(batch.frames)
-    actions = batch.actions[:, None, : length - 1]
-    imagined = model.rollout(latents[:, :context], actions)[0, 0].float().cpu().numpy()
-    nearest = _nearest(material.fitted.latents, imagined)
-    rows = material.fitted.frames[nearest]
-    pictures = np.stack([np.asarray(dataset.array("frames")[int(row)]) for row in rows])
-    read = _reader(material.fitted)
-    figure = _figure(1.35 * length, 3.2)
-    upper, lower = figure.subplots(2, length)
-    truth, present = batch.boxes[0].numpy(), batch.present[0].numpy()
-    boxes = read(imagined) if read else None
-    for step in range(length):
-        _picture(upper[step], batch.frames[0, step].numpy(), truth[step][present[step]])
-        _picture(lower[step], pictures[step], boxes[step] if boxes is not None else np.empty((0, 4)))
-        upper[step].set_title("seen" if step < context else f"+{step - context + 1}", fontsize=8)
-    upper[0].set_ylabel("true", fontsize=8)
-    lower[0].set_ylabel("imagined", fontsize=8)
-    return figure
-
-
-def _nearest(latents: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    from scipy.spatial.distance import cdist
-
-    nearest: np.ndarray = cdist(wanted, latents).argmin(axis=1)
-    return nearest
-
-
-def _reader(seen: Seen) -> Callable[[np.ndarray], np.ndarray] | None:
-    """A linear map from latents to the boxes of objects that are always there; None if there are none."""
-    from sklearn.linear_model import Ridge
-
-    always = seen.present.all(axis=0)
-    if not always.any():
-        return None
-    ridge = Ridge(1e-3).fit(seen.latents.astype(np.float64), seen.boxes[:, always].reshape(len(seen.boxes), -1))
-    return lambda latents: ridge.predict(latents).reshape(len(latents), -1, 4)
-
-
-def _picture(axes: Axes, image: np.ndarray, boxes: np.ndarray) -> None:
-    from matplotlib.patches import Rectangle
-
-    height, width = image.shape[:2]
-    axes.imshow(image, extent=(0, width, height, 0))
-    for number, (x, y, w, h) in enumerate(boxes):
-        corner = ((x - w / 2) * width, (y - h / 2) * height)
-        colour = OUTLINES[number % len(OUTLINES)]
-        axes.add_patch(Rectangle(corner, w * width, h * height, fill=False, color=colour, lw=1.2))
-    axes.set_xlim(0, width)
-    axes.set_ylim(height, 0)
-    axes.set_xticks([])
-    axes.set_yticks([])

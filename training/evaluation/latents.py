@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 
-from training.dataset import Dataset, Windows
+from training.dataset import Dataset, DatasetError, Windows
 from training.dataset_format import SplitName
 from training.envs import Environment
 from training.world_model import WorldModel
 
 MEMORY = 1 << 30  # bytes of the dataset that are held while frames are drawn from it
 BATCH = 250
+ONE_IN = 10  # training episodes that are judged where no others are
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ class Seen:
     category: np.ndarray  # (M, N)
     velocity: np.ndarray | None = None  # (M, N, 2)
     state: np.ndarray | None = None  # (M, S), the simulator's
+
+    def chosen(self, rows: np.ndarray) -> Seen:
+        """Only these of the frames."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: column[rows] for name, column in columns.items() if column is not None})
 
 
 def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, seed: int = 0) -> Seen:
@@ -48,6 +54,29 @@ def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, s
             columns.setdefault(name, []).append(column)
     arrays = {name: torch.cat(parts)[:count].numpy() for name, parts in columns.items()}
     return Seen(**arrays)
+
+
+def to_fit_and_judge(
+    model: WorldModel, dataset: Dataset, split: SplitName, fitted: int, judged: int
+) -> tuple[Seen, Seen]:
+    """Training frames that probes learn from, and frames of other episodes, of `split`, that they are judged by.
+
+    Where training episodes are judged, every tenth is, and probes learn from the rest.
+    """
+    if split != "train":
+        return encoded(model, dataset, "train", fitted), encoded(model, dataset, split, judged, seed=1)
+    seen = encoded(model, dataset, "train", fitted + judged)
+    episode = episode_of(dataset, seen.frames)
+    there = np.unique(episode)
+    if len(there) < 2:
+        raise DatasetError(f"{dataset.path} has one training episode: probes cannot be fitted and judged on it alike.")
+    apart = np.isin(episode, there[::ONE_IN])
+    return seen.chosen(np.flatnonzero(~apart)), seen.chosen(np.flatnonzero(apart)[:judged])
+
+
+def episode_of(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
+    """The episodes that rows (M,) of a dataset belong to."""
+    return np.searchsorted(dataset.episode_offset, rows, side="right") - 1
 
 
 @runtime_checkable
@@ -82,8 +111,16 @@ def quantities(seen: Seen, names: Mapping[int, str]) -> dict[str, Quantity]:
         parts = {name: part for name, part in parts.items() if len(part.rows) and part.values.std(axis=0).max() > 0}
         found |= {f"{name}, {what}": part for name, part in parts.items()}
         if len(parts) > 1:
-            found[f"all, {what}"] = _together(list(parts.values()))
+            found[f"{together(names)}, {what}"] = _together(list(parts.values()))
     return found
+
+
+def together(names: Mapping[int, str]) -> str:
+    """What all kinds of objects taken together are called: `all`, unless one of them has that name."""
+    title = "all"
+    while title in names.values():
+        title += " objects"
+    return title
 
 
 def of_the_world(seen: Seen, world: Environment | None) -> dict[str, Quantity]:

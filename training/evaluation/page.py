@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from training.evaluation.evaluate import Evaluation, Material
-from training.evaluation.figures import draw
+from training.evaluation.figures import Picture, draw
 from training.evaluation.success import Rate
 
 if TYPE_CHECKING:
@@ -24,26 +24,34 @@ def write(found: Evaluation, material: Material, out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     (out / "evaluation.json").write_text(json.dumps(found.as_data(), indent=1), encoding="utf-8")
     (out / "evaluation.md").write_text(markdown(found), encoding="utf-8")
-    pictures = {
-        title: f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
-        for title, path in draw(found, material, out).items()
-    }
     page = out / "index.html"
-    text = (
-        templates()
-        .get_template(TEMPLATE)
-        .render(
-            found=found,
-            headings=HEADINGS,
-            rows=rows(found),
-            plans=PLANS,
-            tried=tried(found),
-            ahead=ahead(found),
-            pictures=pictures,
-        )
-    )
-    page.write_text(text, encoding="utf-8")
+    page.write_text(html(found, draw(found, material, out)), encoding="utf-8")
     return page
+
+
+def html(found: Evaluation, pictures: list[Picture]) -> str:
+    """The page, with its pictures inside."""
+    shown = [
+        {"title": one.title, "caption": one.caption, "light": _inside(one.light), "dark": _inside(one.dark)}
+        for one in pictures
+    ]
+    known, plans = (HEADINGS, rows(found)), (PLANS, tried(found))
+    template = templates().get_template(TEMPLATE)
+    return template.render(
+        found=found, judged=judged(found), known=known, plans=plans, ahead=ahead(found), pictures=shown
+    )
+
+
+def judged(found: Evaluation) -> str:
+    """What the figures are about, in a sentence."""
+    whose = "held-out" if found.split == "validation" else "training"
+    text = f"Judged at step {found.step} on {found.frames} frames of {found.episodes} {whose} episodes of "
+    text += f"{found.dataset}."
+    return text if whose == "held-out" else f"{text} The model was trained on them; probes were fitted on others."
+
+
+def _inside(path: Path) -> str:
+    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def templates() -> Environment:
@@ -90,7 +98,7 @@ def markdown(found: Evaluation) -> str:
     plans = ["", *_table(PLANS, tried(found))] if found.success else []
     return "\n".join([
         f"# {found.run}", "", found.verdict, "",
-        f"Judged at step {found.step} on the {found.split} episodes of {found.dataset}.", "", *lines, "",
+        judged(found), "", *lines, "",
         f"Error of latents imagined 1, 2, ... steps ahead, over that of standing still: {ahead(found)}.",
         *plans, "", *found.notes, "",
     ])  # fmt: skip

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
 import torch
+import zarr
+from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from flows.evaluate_cli import app
 from tests.training.tiny_run import tiny_config, tiny_dataset
-from training.evaluation.evaluate import Evaluation
-from training.evaluation.page import HEADINGS, PLANS, templates
+from training.evaluation.evaluate import Evaluation, Knowledge
+from training.evaluation.page import html
+from training.evaluation.probes import Reading
 from training.manifest import Split
 from training.simulate import simulate
 from training.trainer import train
@@ -35,16 +40,23 @@ def test_a_run_is_judged_on_held_out_episodes(run: Path) -> None:
     assert len(found["prediction"]) == 8
     assert found["verdict"] in result.output.replace("\n", "")
     page = (run / "evaluation" / "index.html").read_text()
-    assert page.count("data:image/png;base64,") == 4
+    assert f"Judged at step {found['step']} on 72 frames of 6 held-out episodes of tiny." in page
+    assert "come from no simulator: plans cannot be tried out" in page
     assert found["verdict"] in page
-    for name in ("projection", "distances", "prediction", "imagined"):
-        assert (run / "evaluation" / f"{name}.png").stat().st_size > 5000
+    names = ("projection", "distances", "prediction", "imagined")
+    assert page.count("data:image/png;base64,") == 2 * len(names)
+    for name in names:
+        light, dark = (imread(run / "evaluation" / f"{name}{shade}.png") for shade in ("", "-dark"))
+        assert light.shape == dark.shape
+        assert light[0, 0, :3].min() > 0.9
+        assert dark[0, 0, :3].max() < 0.2
 
 
 def test_training_episodes_are_marked_as_such(run: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [str(run), "--on-training-episodes", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
-    assert "on the train episodes" in (tmp_path / "evaluation.md").read_text()
+    text = (tmp_path / "evaluation.md").read_text()
+    assert "training episodes of tiny. The model was trained on them; probes were fitted on others." in text
 
 
 def test_a_dataset_that_is_gone_is_asked_for(run: Path, tmp_path: Path) -> None:
@@ -70,21 +82,33 @@ def test_what_cannot_be_tried_out_is_said_and_the_rest_is_written(tmp_path: Path
 
 
 def test_names_are_text_on_the_page() -> None:
-    found = Evaluation("<b>run", 1, "d", "validation", "<i>ok", {}, [0.5], [], ["<script>"])
-    text = (
-        templates()
-        .get_template("page.html")
-        .render(
-            found=found,
-            headings=HEADINGS,
-            rows=[("<u>a|b", *"1234567")],
-            plans=PLANS,
-            tried=[],
-            ahead="0.5",
-            pictures={},
-        )
-    )
-    assert not any(mark in text for mark in ("<script>", "<u>", "<i>", "<b>"))
+    reading = Reading(1.0, 0.0, 0.0, 0.0)
+    known = {"<u>a|b": Knowledge(0.5, reading, reading, 20)}
+    text = html(Evaluation("<b>run", 1, "<s>d", "validation", "<i>ok", known, [0.5], [], ["<script>"]), [])
+    assert "&lt;u&gt;a|b" in text
+    assert not any(mark in text for mark in ("<script>", "<u>", "<i>", "<b>", "<s>"))
+
+
+def test_what_is_hardly_seen_is_not_judged_and_that_is_said(tmp_path: Path) -> None:
+    """Of 72 held-out frames a kind of objects that is rarely there shows in fewer than 20."""
+    dataset = tiny_dataset(tmp_path / "tiny.zarr")
+    there = np.asarray(dataset.array("present"))
+    there[12:, 1] = False  # white is seen in the first episode alone
+    zarr.open_array(dataset.path / "present", mode="a")[:] = there
+    train(dataset, tmp_path / "run", tiny_config(steps=4, validate_every=4))
+    result = CliRunner().invoke(app, [str(tmp_path / "run"), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "out" / "evaluation.json").read_text())
+    assert set(found["knowledge"]) == {"red, position"}
+    assert any(note.startswith("white, position is not judged") for note in found["notes"])
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_before_the_work(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with mock.patch("training.evaluation.evaluate.evaluate", side_effect=AssertionError("it was judged")):
+        result = CliRunner().invoke(app, [str(run), "--out", str(tmp_path / "file" / "out")])
+    assert result.exit_code == 2
+    assert "Choose another folder: --out" in " ".join(result.output.split())
 
 
 def test_a_device_that_is_not_there_is_named(run: Path) -> None:

@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from tests.training.tiny_run import tiny_config, tiny_dataset
+from training.dataset import DatasetError
+from training.dataset_format import SplitName
 from training.envs.nball import NBall
-from training.evaluation.latents import Seen, encoded, of_the_world, quantities
+from training.evaluation.latents import Seen, encoded, episode_of, of_the_world, quantities, to_fit_and_judge
 from training.evaluation.prediction import prediction_errors
 from training.world_model import DataFacts, WorldModel, build
 
@@ -46,6 +48,39 @@ def test_objects_that_come_and_go_count_by_their_mean() -> None:
     np.testing.assert_array_equal(found["white, position"].values, [boxes[0, 1:, :2].mean(axis=0), boxes[1, 2, :2]])
     assert found["all, position"].values.shape == (2, 4)
     assert not any(name.endswith("velocity") for name in found)
+
+
+def test_a_kind_of_objects_called_all_is_not_all_of_them() -> None:
+    boxes = np.random.default_rng(0).random((5, 2, 4), np.float32)
+    seen = Seen(np.zeros((5, 2)), np.arange(5), boxes, np.ones((5, 2), bool), np.array([[0, 1]] * 5))
+    found = quantities(seen, {0: "all", 1: "white"})
+    np.testing.assert_array_equal(found["all, position"].values, boxes[:, 0, :2])
+    np.testing.assert_array_equal(found["all objects, position"].values, boxes[..., :2].reshape(5, 4))
+    assert "all objects objects, position" in quantities(seen, {0: "all", 1: "all objects"})
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_probes_are_judged_on_episodes_that_they_were_not_fitted_on(
+    tmp_path: Path, model: WorldModel, split: SplitName
+) -> None:
+    dataset = tiny_dataset(tmp_path / "same.zarr")
+    fitted, judged = to_fit_and_judge(model, dataset, split, 1000, 1000)
+    learned, asked = (set(episode_of(dataset, seen.frames).tolist()) for seen in (fitted, judged))
+    assert not learned & asked
+    assert learned <= set(dataset.split("train").tolist())
+    assert asked <= set(dataset.split(split).tolist())
+    for seen in (fitted, judged):
+        row = int(seen.frames[-1])
+        np.testing.assert_array_equal(np.asarray(dataset.array("boxes")[row]), seen.boxes[-1])
+
+
+def test_a_single_training_episode_cannot_be_learned_from_and_judged(
+    tmp_path: Path, model: WorldModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = tiny_dataset(tmp_path / "same.zarr")
+    monkeypatch.setattr(dataset, "split", lambda name: np.array([3]))
+    with pytest.raises(DatasetError, match="one training episode"):
+        to_fit_and_judge(model, dataset, "train", 100, 100)
 
 
 def test_a_simulator_tells_what_boxes_do_not() -> None:
