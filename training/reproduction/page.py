@@ -5,6 +5,7 @@ As Markdown and as one HTML page: our numbers beside the paper's, with intervals
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 TEMPLATE = "page.html"
 NOTHING = "–"
+BESIDE = " / the paper's"
+REDUCED, SIZES = "Reductions against the paper", "Sizes"
 INTERVALS = (
     "Means over seeds. In brackets 95 % intervals: of a rate in one run Wilson's over its trials; of several runs "
     "Student's t over the runs, for rates never narrower than Wilson's over all of their trials."
@@ -30,6 +33,7 @@ _FORMATS: dict[Unit, Callable[[float], str]] = {
     "error": lambda value: f"{value:.5f}",
     "pixels": lambda value: f"{value:.3f}",
     "count": lambda value: f"{value:.1f}",
+    "steps": lambda value: f"{value:,.0f}",
 }
 _ENDS: dict[Unit, Callable[[float], str]] = {**_FORMATS, "percent": lambda value: f"{100 * value:.1f}"}
 
@@ -43,10 +47,10 @@ class Shown:
     paper: str = NOTHING
     lacking: str = ""  # why a number of ours is not there, or not of all seeds
 
-    def as_text(self) -> str:
+    def as_text(self, beside_paper: bool = True) -> str:
         """In a line."""
         ours = " ".join(part for part in (self.ours, self.interval, self.lacking) if part)
-        return f"{ours} / {self.paper}"
+        return f"{ours} / {self.paper}" if beside_paper else ours
 
 
 @dataclass(frozen=True)
@@ -61,15 +65,20 @@ class Behind:
 
 
 def write(table: Table, folder: Folder) -> Path:
-    """Write `TABLE.md` and `TABLE.html` into the folder; the path of the latter."""
+    """Write `TABLE.md`, `TABLE.html` and, if there is a picture, `TABLE.png` into the folder; the path of the page."""
     folder.path.mkdir(parents=True, exist_ok=True)
     stem = f"{table.name}-{table.scale.name}"
+    drawn = table.picture.draw(folder) if table.picture else None
+    if drawn:
+        (folder.path / f"{stem}.png").write_bytes(drawn)
     write_at_once(folder.path / f"{stem}.md", markdown(table, folder))
     page = folder.path / f"{stem}.html"
-    groups = [(name, 2 * len(list(members))) for name, members in groupby(column.group for column in table.columns)]
+    span = 2 if table.source else 1
+    groups = [(name, span * len(list(members))) for name, members in groupby(column.group for column in table.columns)]
     text = _templates().get_template(TEMPLATE).render(
         table=table, groups=groups, rows=rows(table, folder), behind=behind(table, folder),
-        standing=standing(table, folder), intervals=INTERVALS,
+        standing=standing(table, folder), intervals=INTERVALS, found=_found(table, folder),
+        picture=base64.b64encode(drawn).decode() if drawn else "",
     )  # fmt: skip
     write_at_once(page, text)
     return page
@@ -78,13 +87,19 @@ def write(table: Table, folder: Folder) -> Path:
 def markdown(table: Table, folder: Folder) -> str:
     """The table and all that is said about it as text; cells are `ours (interval) / paper's`."""
     headings = ["", *(f"{column.group}, {column.name}" if column.group else column.name for column in table.columns)]
-    lines = [[label, *(entry.as_text() for entry in entries)] for label, entries in rows(table, folder)]
+    beside = bool(table.source)
+    lines = [[label, *(entry.as_text(beside) for entry in entries)] for label, entries in rows(table, folder)]
     cells = [[one.label, one.run, one.state, one.minutes, one.declared] for one in behind(table, folder)]
+    paper = f"the paper's table `{table.source}`." if beside else "the paper has no such table."
+    reading = f"Each cell: ours (95 % interval){BESIDE if beside else ''}."
+    stem = f"{table.name}-{table.scale.name}.png"
+    picture = table.picture.caption if table.picture and (folder.path / stem).exists() else ""
     return "\n".join([
-        f"# {table.title}", "", f"Scale `{table.scale.name}`; the paper's table `{table.source}`. "
-        f"{standing(table, folder)} Each cell: ours (95 % interval) / the paper's.", "",
+        f"# {table.title}", "", f"Scale `{table.scale.name}`; {paper} {standing(table, folder)} {reading}", "",
+        *(f"- {sentence}" for sentence in _found(table, folder)), "",
         *_grid(headings, lines), "", INTERVALS, "", *(f"- {note}" for note in table.notes), "",
-        *_titled("Reductions against the paper", [f"- {sentence}" for sentence in table.reductions]),
+        *([f"![{picture}]({stem})", "", picture, ""] if picture else []),
+        *_titled(REDUCED if beside else SIZES, [f"- {sentence}" for sentence in table.reductions]),
         *_titled("Cells", _grid(["", "run", "", "minutes of a core", "declared"], cells)),
     ])  # fmt: skip
 
@@ -109,7 +124,7 @@ def shown(entry: Entry, unit: Unit, folder: Folder) -> Shown:
         if figures is not None and entry.figure in figures:
             found.append(figures[entry.figure])
         elif figures is not None:
-            reasons.append("not measured")
+            reasons.append(entry.absent)
         else:
             reasons.append("failed" if folder.failure(training) else "not run yet")
     if not found:
@@ -136,6 +151,10 @@ def standing(table: Table, folder: Folder) -> str:
     words = f"{done} of {len(table.cells)} cells are done" + (f", {failed} failed." if failed else ".")
     used = sum(_used(cell, folder) for cell in table.cells)
     return f"{words} They took {used / 60:.1f} hours of one core." if used else words
+
+
+def _found(table: Table, folder: Folder) -> list[str]:
+    return table.find(folder) if table.find else []
 
 
 def _interval(found: Estimate, unit: Unit) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from training.reproduction.cells import Cell, Data, Measure, Training
+from training.reproduction.cells import Cell, Data, Folder, Measure, Training
 from training.reproduction.scale import Scale
 
-Unit = Literal["percent", "correlation", "error", "pixels", "count"]
+Unit = Literal["percent", "correlation", "error", "pixels", "count", "steps"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Entry:
     measure: Measure | None = None
     figure: str = ""  # of the measure
     paper: float | str | None = None  # its number, or a word where it has none; None: it says nothing
+    absent: str = "not measured"  # what it means if the measure does not have that figure
 
 
 LEFT_OUT = Entry()
@@ -47,16 +48,26 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """What a table shows besides numbers."""
+
+    draw: Callable[[Folder], bytes | None]  # PNG; None while there is nothing to draw
+    caption: str
+
+
+@dataclass(frozen=True)
 class Table:
     """One table at one scale."""
 
     name: str
     title: str
-    source: str  # which table of the paper
+    source: str  # which table of the paper; empty: the paper has no such table
     scale: Scale
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()  # how the paper was read, what is ours
+    find: Callable[[Folder], list[str]] | None = None  # what the figures say, a sentence each
+    picture: Picture | None = None
     cells: tuple[Cell, ...] = field(init=False)
 
     def __post_init__(self) -> None:

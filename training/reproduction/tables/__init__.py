@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from training.reproduction.beyond import BEYOND
 from training.reproduction.scale import ScaleName
 from training.reproduction.scales import SCALES
 from training.reproduction.table import Build, Table
@@ -42,6 +43,7 @@ class UnknownTable(ValueError):
 
 def build(name: str, scale: ScaleName = "cpu") -> Table:
     """A table at a scale."""
-    if name not in TABLES:
-        raise UnknownTable(f"There is no table {name!r}. Choose one of: {', '.join(TABLES)}.")
-    return TABLES[name](SCALES[scale])
+    every = TABLES | BEYOND
+    if name not in every:
+        raise UnknownTable(f"There is no table {name!r}. Choose one of: {', '.join(every)}.")
+    return every[name](SCALES[scale])

@@ -1,0 +1,101 @@
+"""The laziness map: worlds that differ in one thing, the course of real trainings, and a picture of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.training.reproduction.tiny_scale import TINY
+from training.reproduction.beyond.course import represented_from
+from training.reproduction.beyond.laziness import LEVELS, table
+from training.reproduction.cells import Folder
+from training.reproduction.run import reproduce
+from training.reproduction.scales import CPU, PAPER
+
+SLIPS = next(number for number, level in enumerate(LEVELS) if level.label == "slips of 1 px")
+
+
+def look(step: int, r2: float, rho: float) -> dict[str, Any]:
+    return {"step": step, "probe": {"ball": r2}, "spearman": {"ball": rho}}
+
+
+@pytest.mark.parametrize(
+    ("seen", "step"),
+    [
+        ([(0.9, 0.5)], 100),
+        ([(0.1, 0.0), (0.8, 0.2), (0.9, 0.3)], 200),
+        ([(0.9, 0.5), (0.2, 0.5), (0.9, 0.5)], 300),  # it was lost in between
+        ([(0.9, 0.5), (0.7, 0.5)], None),  # it was lost in the end
+        ([(0.9, 0.05), (0.99, 0.05)], None),  # it can be read, but no distance follows it
+    ],
+)
+def test_an_object_counts_from_the_step_since_when_it_has_been_represented(
+    seen: list[tuple[float, float]], step: int | None
+) -> None:
+    assert represented_from([look(100 * (i + 1), *one) for i, one in enumerate(seen)], "ball") == step
+
+
+def test_two_real_cells_become_figures_and_a_picture(tmp_path: Path) -> None:
+    whole = table(replace(TINY, seeds={}))
+    small = replace(whole, rows=(whole.rows[0], whole.rows[SLIPS]))
+    assert len(small.cells) == 2
+    assert reproduce(small, tmp_path, 2, "cpu") == {}
+    entry = small.rows[0].entries[0]
+    assert entry.measure is not None
+    figures = Folder(tmp_path).figures(entry.trainings[0], entry.measure)
+    assert figures is not None
+    assert figures["control ball: represented"].value == 0  # after four steps
+    assert figures["control ball: represented"].trials == 1
+    assert "control ball: from" not in figures
+    assert figures["lazy"].value in (0, 1)
+    text = (tmp_path / "laziness-cpu.md").read_text()
+    assert "2 of 2 cells are done." in text
+    assert "– never" in text
+    assert "the paper has no such table" in text
+    assert "(laziness-cpu.png)" in text
+    picture = cv2.imdecode(np.frombuffer((tmp_path / "laziness-cpu.png").read_bytes(), np.uint8), cv2.IMREAD_COLOR)
+    assert picture is not None
+    assert (picture.max(axis=2).astype(int) - picture.min(axis=2) > 120).sum() > 100  # the red lines are there
+    page = (tmp_path / "laziness-cpu.html").read_text()
+    assert 'src="data:image/png;base64,' in page
+    assert ">paper<" not in page
+
+
+@pytest.mark.parametrize("scale", [CPU, PAPER])
+def test_rows_differ_from_the_base_in_what_they_say(scale: Any) -> None:
+    rows = table(scale).rows
+    runs = {row.label: row.entries[0].trainings for row in rows if row.entries[0].trainings}
+    base = runs["base"][0]
+    assert base.config().objective.encoded_weight == base.config().objective.predicted_weight == 0
+    for level in LEVELS:
+        if level.label not in runs:
+            assert (level.longer, scale.name) == (True, "paper")
+            continue
+        training = runs[level.label][0]
+        assert (training.data == base.data) == (not level.options and not level.episodes)
+        same = {name for name in training.settings if not name.startswith("steps=")} - set(level.settings)
+        assert same == {name for name in base.settings if not name.startswith("steps=")}
+        training.config()
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.label)
+def test_every_world_can_be_opened_and_holds_out_enough(level: Any) -> None:
+    from training.envs import make
+
+    row = next(row for row in table(CPU).rows if row.label == level.label)
+    source = row.entries[0].trainings[0].data.manifest()  # type: ignore[attr-defined]
+    make(source.source.environment, **source.source.options)
+    held_out = int(source.split.choose(source.source.episodes).sum())
+    assert held_out == 182
+    assert source.source.episodes - held_out == (level.episodes or 3_458)
+
+
+def test_it_takes_at_most_three_hours_on_two_cores_and_says_its_sizes() -> None:
+    assert 60 < table(CPU).minutes(2) <= 180
+    assert len(table(CPU).reductions) == 2
+    assert len({cell.training.id for cell in table(CPU).cells}) == len(table(CPU).cells)
