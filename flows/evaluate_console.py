@@ -36,7 +36,8 @@ def judge(
             found, material = evaluate(model, data, run, split, status.update, starts=starts)
             status.update("drawing")
             written = page.write(found, material, place)
-        _print(page.HEADINGS, page.rows(found))
+        if found.knowledge:
+            _print(page.HEADINGS, page.rows(found))
         if found.success:
             _print(page.PLANS, page.tried(found))
         terminal.print(f"Error 1, 2, ... steps ahead, over that of standing still: {page.ahead(found)}")

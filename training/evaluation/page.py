@@ -94,11 +94,11 @@ def ahead(found: Evaluation) -> str:
 
 def markdown(found: Evaluation) -> str:
     """The figures as text."""
-    lines = _table(HEADINGS, rows(found))
+    lines = [*_table(HEADINGS, rows(found)), ""] if found.knowledge else []
     plans = ["", *_table(PLANS, tried(found))] if found.success else []
     return "\n".join([
         f"# {found.run}", "", found.verdict, "",
-        judged(found), "", *lines, "",
+        judged(found), "", *lines,
         f"Error of latents imagined 1, 2, ... steps ahead, over that of standing still: {ahead(found)}.",
         *plans, "", *found.notes, "",
     ])  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -28,12 +30,16 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return open_dataset(simulate("nball", out, 40, 16, size=16, split=Split(validation=0.5), balls=1).path)
 
 
-@pytest.fixture
-def model(dataset: Dataset) -> WorldModel:
+def untrained(dataset: Dataset) -> WorldModel:
     torch.manual_seed(0)
     data = DataFacts.of(dataset)
     objective = build(tiny_config(), data).eval()
     return WorldModel(objective.model, objective.head, objective.target, tiny_config(), data, 0)
+
+
+@pytest.fixture
+def model(dataset: Dataset) -> WorldModel:
+    return untrained(dataset)
 
 
 def knowing(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +86,23 @@ def test_the_trips_shown_are_the_first_of_those_that_are_counted(
     make_trips(model, dataset, "validation", count=2)
     counted, shown = plans
     np.testing.assert_allclose(counted[:2], shown, atol=1e-4)
+
+
+def test_where_plans_are_made_anew_the_whole_way_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = {"candidates": 8, "elites": 2, "iterations": 1}
+    monkeypatch.setitem(trips.PLANNERS, "lewm", trips.PLANNERS["lewm"].model_copy(update=quick))
+    rooms = open_dataset(simulate("two_room", tmp_path / "rooms.zarr", 6, 40, size=16).path)
+    model = untrained(rooms)
+    shown = make_trips(model, rooms, "validation", count=2)
+    for trip in shown:
+        assert len(trip.frames) == 51 or trip.reached
+        assert trip.imagined is None
+        (box,) = trip.wanted
+        agent = trip.goal[..., 0].astype(float) - trip.goal[..., 1]  # red on white
+        y, x = np.unravel_index(agent.argmax(), agent.shape)
+        np.testing.assert_allclose(box[:2] * agent.shape[::-1], (x, y), atol=2)
+    figure = trips_to_goals(shown, Reader(encoded(model, rooms, "train", 100), model.data.categories), skip=1)
+    assert len(figure.axes) <= 2 * 10
 
 
 def outlines(figure: Figure, place: int) -> list[tuple[str, tuple[float, ...]]]:
