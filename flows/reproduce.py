@@ -57,8 +57,8 @@ def reproduce_table(
     this.listener.planned(len(cells) + len(data))
     failures: dict[str, str] = {}
     runner: ThreadPoolTaskRunner[None] = ThreadPoolTaskRunner(max_workers=workers)
-    try:
-        with runner:
+    with runner:
+        try:
             for made in [runner.submit(make_dataset, {"this": this, "data": one}) for one in data]:
                 _why(made)  # its cells will say it again
             running: dict[PrefectFuture[None], Cell] = {
@@ -68,9 +68,9 @@ def reproduce_table(
                 if reason := _why(future):
                     failures[running[future].label] = reason
                 this.write()
-    except BaseException:
-        stop_all()
-        raise
+        except BaseException:
+            stop_all()  # or the runner would wait for them
+            raise
     publish(this)
     return failures
 

@@ -38,7 +38,7 @@ def name_tables(scale: ScaleName, workers: int) -> None:
 
 def preview(name: str, scale: ScaleName, out: Path, workers: int) -> None:
     """Cells, reductions, and the time that is left."""
-    with _known_tables():
+    with training_errors(), _known_tables():
         this = Reproduction(build(name, scale), out)
     found = Table("cell", "state", Column("run", no_wrap=True), Column("minutes", justify="right"))
     for one in behind(this.table, this.folder):

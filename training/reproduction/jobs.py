@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -17,7 +18,10 @@ from typing import Any
 Hear = Callable[[str], None]  # what a job is at
 Job = Callable[..., None]  # takes its arguments, then whom to tell; must be found by its module's name
 
+STOPPED = "it was stopped"
+
 _running: set[BaseProcess] = set()
+_stopped: set[BaseProcess] = set()
 
 
 def in_a_process(job: Job, arguments: tuple[Any, ...], hear: Hear, threads: int = 0) -> str:
@@ -50,6 +54,9 @@ def in_a_process(job: Job, arguments: tuple[Any, ...], hear: Hear, threads: int 
         process.join()
     finally:
         _running.discard(process)
+    if process in _stopped:
+        _stopped.discard(process)
+        return STOPPED
     if ended is None:
         code = process.exitcode or 0
         return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with exit code {code}"
@@ -57,8 +64,9 @@ def in_a_process(job: Job, arguments: tuple[Any, ...], hear: Hear, threads: int 
 
 
 def stop_all() -> None:
-    """End the processes of all jobs."""
+    """End the processes of all jobs, which then say `STOPPED`."""
     for process in list(_running):
+        _stopped.add(process)
         process.kill()
 
 
@@ -72,13 +80,12 @@ def in_a_line(error: Exception) -> str:
 def _work(there: Connection, job: Job, arguments: tuple[Any, ...], threads: int) -> None:
     """In the other process."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells everybody; the one that started it decides
     if threads:
         os.environ["OMP_NUM_THREADS"] = str(threads)  # before anything that computes is imported
     try:
         job(*arguments, lambda what: there.send(("at", what)))
         there.send(("end", ""))
-    except KeyboardInterrupt:
-        there.send(("end", "it was interrupted"))
     except Exception as error:
         there.send(("end", in_a_line(error)))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from training.config import Device, TrainError, differences
 from training.reproduction.cells import Cell, Data, Folder, Times
-from training.reproduction.jobs import Hear, Job, in_a_line, in_a_process, stop_all
+from training.reproduction.jobs import STOPPED, Hear, Job, in_a_line, in_a_process, stop_all
 from training.reproduction.table import Table, side_by_side
 
 TELL_EVERY = 1.0  # seconds
@@ -68,7 +68,7 @@ class Reproduction:
         """Train and judge; the reason if that fails."""
         self.folder.fail(cell.training, "")
         reason = self._alone(cell.label, _train_and_judge, cell, self.device)
-        if reason and not self.folder.failure(cell.training):  # killed, it could not write it down
+        if reason not in ("", STOPPED) and not self.folder.failure(cell.training):  # killed, it could not write it down
             self.folder.fail(cell.training, reason)
         return reason
 

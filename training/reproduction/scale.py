@@ -61,7 +61,7 @@ class Scale:
     timed: bool = False  # whether minutes are declared
 
     def trainings(
-        self, table: str, world: str, budget: str, settings: tuple[str, ...], label: str, data: Simulated | None = None
+        self, table: str, world: str, budget: str, settings: tuple[str, ...], label: str, data: Data | None = None
     ) -> tuple[Training, ...]:
         """A world model for each of the seeds that are declared for this table and world.
 
@@ -77,8 +77,8 @@ class Scale:
         steps = (f"steps={chosen.steps}",) if chosen.steps else ()
         every = (*steps, *chosen.settings, *self.every, *settings)
         seeds = self.seeds.get(f"{table}, {world}", self.seeds.get(table, (0,)))
-        data = data or self.worlds[world]
-        return tuple(Training(data, chosen.preset, every, seed, label, chosen.minutes) for seed in seeds)
+        source = data or self.worlds[world]
+        return tuple(Training(source, chosen.preset, every, seed, label, chosen.minutes) for seed in seeds)
 
     def one_plan(self, horizon: int = 4, context: int = 3) -> OnePlan:
         """Success in n-ball worlds."""

@@ -64,8 +64,8 @@ _CPU_BUDGETS = {
     "aux-cem": _cpu(6_000),  # 25
     "regularizers": _cpu(9_600),  # 40
     "environments": _cpu(7_200, skip=5),  # 30
-    "ablation": _cpu(2_160, skip=5),  # 9
-    "depth": _cpu(4_320, skip=5),  # 18
+    "ablation": _cpu(1_920, skip=5),  # 8
+    "depth": _cpu(3_840, skip=5),  # 16
     "data-efficiency": _cpu(4_200, skip=5),  # 17.5
     "laziness": Budget("nball-cpu", 1_800, _LOOKS),  # 7.5
     "laziness, longer": Budget("nball-cpu", 5_400, _LOOKS),  # 22.5

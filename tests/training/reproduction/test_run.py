@@ -13,10 +13,14 @@ from pathlib import Path
 
 from tests.training.reproduction.tiny_scale import TINY
 from training import metrics
-from training.reproduction.cells import Folder
-from training.reproduction.run import Listener, reproduce
+from training.reproduction.cells import Figure, Folder, Times
+from training.reproduction.run import Listener, Reproduction, reproduce
 from training.reproduction.scale import HEAD, LEWM, Scale
 from training.reproduction.table import Column, Entry, Row, Table
+
+BROKEN = ("target.state=compact13", "target.matching=none")  # balls have no pose
+LONG = 200  # steps
+ROOT = str(Path(__file__).parents[3])
 
 
 def small_table(scale: Scale = TINY, settings: tuple[str, ...] = LEWM) -> Table:
@@ -42,34 +46,37 @@ class Heard(Listener):
         self.ended[job] = failure
 
 
-def test_a_table_is_trained_judged_and_shown_and_not_done_again(tmp_path: Path) -> None:
-    table, heard = small_table(), Heard()
-    assert reproduce(table, tmp_path, 2, "cpu", heard) == {}
-    assert heard.jobs == 3
-    assert heard.ended == {"nball-balls1": "", "head, seed 0": "", "LeWM, seed 0": ""}
+def test_cells_are_trained_judged_and_shown_and_one_that_fails_stops_nobody(tmp_path: Path) -> None:
+    table, heard = small_table(settings=BROKEN), Heard()
+    Folder(tmp_path).make(table.data[0])
+    failures = reproduce(table, tmp_path, 1, "cpu", heard)
+    assert heard.jobs == 2
+    assert list(heard.ended) == ["head, seed 0", "LeWM, seed 0"]
     assert any("judging, 1 of 1" in words for words in heard.words)
-    folder = Folder(tmp_path)
-    for cell in table.cells:
-        figures = folder.figures(cell.training, cell.measures[0])
-        assert figures is not None
-        assert figures["plans"].trials == 3
-    assert "2 of 2 cells are done" in (tmp_path / "small-cpu.md").read_text()
-    again = Heard()
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
-    assert reproduce(table, tmp_path, 2, "cpu", again) == {}
-    assert again.jobs == 0
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == before
-
-
-def test_a_cell_that_fails_is_shown_and_does_not_stop_the_other(tmp_path: Path) -> None:
-    broken = small_table(settings=("target.state=compact13", "target.matching=none"))
-    failures = reproduce(broken, tmp_path, 1, "cpu")
     assert list(failures) == ["LeWM, seed 0"]
-    assert "pose" in failures["LeWM, seed 0"]
+    assert "needs the column pose" in failures["LeWM, seed 0"]
+    folder = Folder(tmp_path)
+    whole, broken = table.cells
+    figures = folder.figures(whole.training, whole.measures[0])
+    assert figures is not None
+    assert figures["plans"].trials == 3
+    assert folder.figures(broken.training, broken.measures[0]) is None
     page = (tmp_path / "small-cpu.md").read_text()
     assert "1 of 2 cells are done, 1 failed." in page
     assert "failed: The target compact13 needs the column pose" in page
     assert "Traceback" not in page
+    assert [cell.label for cell in Reproduction(table, tmp_path).cells] == ["LeWM, seed 0"]
+    assert Reproduction(table, tmp_path).data == []
+
+
+def test_a_finished_table_is_not_done_again(tmp_path: Path) -> None:
+    table, heard = small_table(), Heard()
+    for cell in table.cells:
+        Folder(tmp_path).write(cell.training, cell.measures[0], {"plans": Figure(0.5, 4)}, Times(1.0, 1.0))
+    assert reproduce(table, tmp_path, 2, "cpu", heard) == {}
+    assert heard.jobs == 0
+    assert not heard.ended
+    assert "2 of 2 cells are done." in (tmp_path / "small-cpu.md").read_text()
 
 
 SCRIPT = """
@@ -84,8 +91,9 @@ if __name__ == "__main__":
 
 def long_table() -> Table:
     """One cell whose training takes a while."""
-    budgets = {name: replace(budget, steps=400) for name, budget in TINY.budgets.items()}
-    scale = replace(TINY, budgets=budgets)
+    rare = ("log_every=10", "checkpoint_every=10", "validate_every=200")
+    budgets = {name: replace(budget, steps=LONG) for name, budget in TINY.budgets.items()}
+    scale = replace(TINY, budgets=budgets, every=(*TINY.every, *rare))
     runs = scale.trainings("long", "nball-1", "nball", HEAD, "head")
     entry = Entry(runs, scale.one_plan(2, 1), "plans")
     return Table("long", "A long table", "none", scale, (Column("head", "percent"),), (Row("n = 1", (entry,)),))
@@ -93,20 +101,21 @@ def long_table() -> Table:
 
 def test_a_killed_run_goes_on_and_leaves_no_process_behind(tmp_path: Path) -> None:
     table = long_table()
+    Folder(tmp_path).make(table.data[0])
     run = Folder(tmp_path).run(table.cells[0].training)
     script = tmp_path / "start.py"
     script.write_text(SCRIPT)
-    started = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env={**os.environ, "PYTHONPATH": "."})
+    started = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env={**os.environ, "PYTHONPATH": ROOT})
     _wait(lambda: bool(list(run.glob("checkpoints/step-*/checkpoint.json"))), started)
     started.send_signal(signal.SIGKILL)
     started.wait()
     killed_at = _newest(run)
-    assert 0 < killed_at < 400
+    assert 0 < killed_at < LONG
     heard = Heard()
     assert reproduce(table, tmp_path, 1, "cpu", heard) == {}  # the lock of the run is free: its process has ended
-    assert _newest(run) == 400
+    assert _newest(run) == LONG
     steps = [row["step"] for row in metrics.read(run) if row["split"] == "train"]
-    assert steps == list(range(2, 401, 2))
+    assert steps == list(range(10, LONG + 1, 10))
     assert heard.jobs == 1
 
 

@@ -1,0 +1,103 @@
+"""The command `spectrabox reproduce` and its flow, at a tiny scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+import typer
+from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
+from typer.testing import CliRunner, Result
+
+from flows import reproduce_cli
+from flows.local import server
+from tests.training.reproduction.test_run import BROKEN, small_table
+from tests.training.reproduction.tiny_scale import TINY
+from training.reproduction import tables
+from training.reproduction.cells import Figure, Folder, Times
+from training.reproduction.scales import SCALES
+
+
+def spectrabox(*arguments: object) -> Result:
+    """The command as it is mounted at the top of `spectrabox`."""
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    app.add_typer(reproduce_cli.app)
+    return CliRunner().invoke(app, ["reproduce", *(str(argument) for argument in arguments)])
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table `small` at a scale of seconds; its second cell cannot be trained."""
+    monkeypatch.setitem(tables.TABLES, "small", lambda scale: small_table(scale, BROKEN))
+    monkeypatch.setitem(SCALES, "cpu", replace(TINY, reductions=(("Far too few steps.", ("small",)),)))
+
+
+def test_tables_are_named_with_their_minutes() -> None:
+    listed = spectrabox("--list")
+    assert listed.exit_code == 0
+    for name in tables.TABLES:
+        assert name in listed.output
+    assert "not known" in spectrabox("--scale", "paper").output
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path) -> None:
+    said = spectrabox("nball-success", "--dry-run", "--out", tmp_path / "out")
+    assert said.exit_code == 0, said.output
+    words = " ".join(said.output.split())
+    assert "n = 3, with the head, seed 2" in words
+    assert "Plans are judged with one seed in place of five." in words
+    assert "10 of 10 cells and 3 datasets are left" in words
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_an_unknown_table_is_answered_with_those_there_are(more: tuple[str, ...]) -> None:
+    said = spectrabox("chess", *more)
+    assert said.exit_code == 2
+    assert "There is no table 'chess'" in said.output
+    assert "nball-success" in said.output
+    assert "Traceback" not in said.output
+
+
+def test_the_command_runs_what_is_left_and_says_what_failed(tmp_path: Path, small: None) -> None:
+    whole, _ = small_table().cells
+    Folder(tmp_path).write(whole.training, whole.measures[0], {"plans": Figure(0.25, 4)}, Times(60.0, 1.0))
+    Folder(tmp_path).make(whole.training.data)
+    done = spectrabox("small", "--out", tmp_path, "--device", "cpu")
+    assert done.exit_code == 1, done.output
+    words = " ".join(done.output.split())
+    assert "failed LeWM, seed 0: The target compact13 needs the column pose" in words
+    assert "1 of 2 cells are done, 1 failed." in words
+    assert "25.0 %" in words
+    assert "Far too few steps." in (tmp_path / "small-cpu.html").read_text()
+    left = spectrabox("small", "--out", tmp_path, "--dry-run").output
+    assert "1 of 2 cells and 0 datasets are left" in " ".join(left.split())
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prefect server with a database of its own."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
+    quiet = {PREFECT_LOGGING_TO_API_ENABLED: False}  # logs on their way to the server would be waited for
+    with server() as url, temporary_settings(updates={PREFECT_API_URL: url, **quiet}):
+        yield url
+    patch.undo()
+
+
+@pytest.mark.slow
+def test_the_flow_has_a_task_for_each_cell_and_shows_the_table(api: str, tmp_path: Path, small: None) -> None:
+    from flows.reproduce import reproduce_table
+
+    failures = reproduce_table("small", "cpu", tmp_path, 1, "cpu")
+    assert list(failures) == ["LeWM, seed 0"]
+    tasks = httpx.post(f"{api}/task_runs/filter", json={}).json()
+    states = {task["name"]: task["state_type"] for task in tasks}
+    assert states == {"make nball-balls1": "COMPLETED", "head, seed 0": "COMPLETED", "LeWM, seed 0": "FAILED"}
+    (artifact,) = httpx.post(f"{api}/artifacts/filter", json={}).json()
+    assert artifact["key"] == "reproduce-table"
+    assert "1 of 2 cells are done, 1 failed." in artifact["data"]

@@ -1,0 +1,103 @@
+"""Jobs in processes of their own say how they are getting on, and why they ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from training.dataset_format import DatasetError
+from training.reproduction.jobs import STOPPED, Hear, in_a_process, stop_all
+
+ROOT = Path(__file__).parents[3]
+
+
+def tell(words: str, hear: Hear) -> None:
+    hear(words)
+    hear(os.environ["OMP_NUM_THREADS"])
+
+
+def fail(kind: str, hear: Hear) -> None:
+    if kind == "ours":
+        raise DatasetError("There is nothing\nthere.")
+    if kind == "any":
+        raise KeyError("gone")
+    if kind == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(3)
+
+
+def wait(file: str, hear: Hear) -> None:
+    Path(file).write_text(str(os.getpid()))
+    hear("waiting")
+    time.sleep(60)
+
+
+def test_a_job_is_heard_and_has_its_threads() -> None:
+    heard: list[str] = []
+    assert in_a_process(tell, ("half way",), heard.append, threads=1) == ""
+    assert heard == ["half way", "1"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("ours", "There is nothing there."),
+        ("any", "KeyError: 'gone'"),
+        ("killed", "its process was ended by signal 9"),
+        ("exit", "its process ended with exit code 3"),
+    ],
+)
+def test_a_job_that_fails_says_why(kind: str, reason: str) -> None:
+    assert in_a_process(fail, (kind,), lambda what: None) == reason
+
+
+def test_jobs_are_stopped(tmp_path: Path) -> None:
+    begun, ended = threading.Event(), list[str]()
+    job = threading.Thread(
+        target=lambda: ended.append(in_a_process(wait, (str(tmp_path / "pid"),), lambda what: begun.set()))
+    )
+    job.start()
+    assert begun.wait(30)
+    stop_all()
+    job.join(10)
+    assert ended == [STOPPED]
+    assert not _alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_job_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    script = tmp_path / "start.py"
+    script.write_text(
+        "from tests.training.reproduction.test_jobs import in_a_process, wait\n"
+        f"if __name__ == '__main__':\n    in_a_process(wait, ({str(tmp_path / 'pid')!r},), print)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    give_up = time.monotonic() + 30
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+    child = int((tmp_path / "pid").read_text())
+    assert _alive(child)
+    parent.kill()
+    parent.communicate()
+    give_up = time.monotonic() + 10
+    while _alive(child) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    assert not _alive(child)
+
+
+def _alive(process: int) -> bool:
+    """Whether it runs; one that has ended and that nobody asked about yet does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"

@@ -1,0 +1,128 @@
+"""What if nobody knew the true boxes of a simulator?
+
+`Labeled` is a dataset with the same episodes, frames, actions, states and split as a simulated one. Only its boxes
+differ: they are those that our labeler finds, without being told anything, in videos of these episodes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from training.dataset_format import World
+from training.reproduction.cells import Simulated
+
+if TYPE_CHECKING:
+    from labeling.config import LabelConfig
+    from labeling.store import Store
+    from training.dataset_writer import Take
+    from training.manifest import PrepareConfig
+    from training.sources import Report
+    from training.sources.simulator import Episodes
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """The episodes of a simulated dataset, with labels of our own."""
+
+    world: Simulated
+    minutes: float = field(default=0.0, compare=False)
+
+    @property
+    def name(self) -> str:
+        """As the simulated one, and labeled."""
+        return f"{self.world.name}-labeled"
+
+    def facts(self) -> dict[str, Any]:
+        """Those of the simulated one, and all that decides labels."""
+        from labeling.pipeline import settings_recipe
+
+        return {**self.world.facts(), "labels": settings_recipe(_labeling())}
+
+    def make(self, path: Path) -> None:
+        """Film the episodes, label the videos, and put these labels in the place of the true boxes."""
+        from labeling.run import label_folder
+        from labeling.store import open_store
+        from training.prepare import write_dataset
+
+        if path.exists():
+            return
+        films, labels = path.with_suffix(".videos"), path.with_suffix(".labels")
+        videos = self._film(films)
+        label_folder(films, labels, _labeling(), workers=1, strict=True, device="cpu")
+        manifest = self.world.manifest()
+        source = Relabeled(self._episodes(self.world.size), open_store(labels), videos, manifest.settings)
+        known = World(environment=self.world.environment, options=dict(self.world.options))
+        write_dataset(source, path, self.name, manifest.split, world=known)
+        shutil.rmtree(films)
+        shutil.rmtree(labels)
+
+    def _film(self, folder: Path) -> list[str]:
+        """Write the episodes as videos; their names."""
+        from training.envs import make
+        from training.envs.video import Episode, write_episode
+
+        world = make(self.world.environment, **dict(self.world.options))
+        names = []
+        for number, take in enumerate(self._episodes(world.size[0]).takes(_not_expected)):
+            frames = np.concatenate(list(take.pictures))
+            names.append(f"{number:06}.mp4")
+            episode = Episode(world.name, self.world.seed, world.fps, frames, take.columns["actions"][:-1], {})
+            write_episode(folder / names[-1], episode)
+        return names
+
+    def _episodes(self, size: int) -> Episodes:
+        from training.manifest import PrepareConfig, SimulatorSource
+        from training.sources.simulator import Episodes
+
+        manifest = self.world.manifest()
+        assert isinstance(manifest.source, SimulatorSource)
+        return Episodes(manifest.source, self.world.seed, PrepareConfig(size=size))
+
+
+class Relabeled:
+    """Episodes of a simulator as takes, with the labels of their videos."""
+
+    def __init__(self, episodes: Episodes, store: Store, videos: list[str], config: PrepareConfig) -> None:
+        from labeling.recipe import digest
+        from training.dataset_writer import Layout
+        from training.sources.labels import Labels
+
+        self._episodes, self._store, self._config = episodes, store, config
+        self._by_name = {store[id].source: id for id in store.ids}
+        self._videos = videos
+        self._labels = Labels(store, store.ids, config)
+        self.name, self.frames = f"{episodes.name}, labeled", episodes.frames
+        self.categories, self.notes = self._labels.grouping.categories, self._labels.grouping.notes
+        recipes = [store[id].attributes["recipe"] for id in store.ids]
+        self.recipe = digest(episodes=episodes.recipe, labels=recipes)
+        extra = {"oriented": 5, "mass": 2, "state": episodes.layout.extra["state"]}
+        self.layout = Layout(episodes.layout.size, episodes.layout.actions, self._labels.slots, extra)
+
+    def takes(self, report: Report) -> Iterator[Take]:
+        """One take an episode, in their order."""
+        from training.dataset_writer import Take
+        from training.sources.framing import Framing
+
+        for video, take in zip(self._videos, self._episodes.takes(report), strict=True):
+            labels = self._store[self._by_name[video]]
+            framing = Framing(*labels.size, self._config.size, self._config.letterbox)
+            columns, category, instance = self._labels.stretch(labels.tracks, 0, labels.frames, framing, video)
+            columns |= {name: take.columns[name] for name in ("actions", "state")}
+            yield Take(take.source, take.start, take.pictures, columns, category, instance)
+
+
+def _labeling() -> LabelConfig:
+    """The default profile; masks are of no use here."""
+    from labeling.config import LabelConfig
+
+    return LabelConfig(store_masks=False)
+
+
+def _not_expected(file: str, reason: str) -> None:
+    raise AssertionError(f"{file}: {reason}")
