@@ -18,6 +18,7 @@ import numpy as np
 
 from training.envs import make, names
 from training.envs.packages import MissingPackageError
+from training.sources.simulator import Batched
 
 BATCH = 32
 PROMISED = 10_000
@@ -40,7 +41,8 @@ def speed(work: Callable[[], object], frames: int) -> float:
 def measured(name: str, options: dict[str, int], frames: int) -> tuple[float, float, float]:
     """Frames a second: in batches, one by one, and only copied."""
     world = make(name, **options)
-    states = world.play(np.random.default_rng(0), frames // BATCH, BATCH)[0]  # type: ignore[attr-defined]
+    assert isinstance(world, Batched)
+    states = world.play(np.random.default_rng(0), frames // BATCH, BATCH)[0]
     drawn = world.draw(states[0])
     place = np.empty_like(drawn)
     few = states[: max(1, len(states) // 8)]

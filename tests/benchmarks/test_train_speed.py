@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,17 +30,12 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def rivals(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(BENCHMARKS)
-    import rival_lewm  # type: ignore[import-not-found]
-
-    return rival_lewm
+    return import_module("rival_lewm")
 
 
 @pytest.fixture(params=KINDS)
 def settings(request: pytest.FixtureRequest) -> TrainConfig:
-    small: dict[str, Any] = tiny_config().model_dump()["model"]
-    for name, change in KINDS[request.param].items():
-        small[name] = {**small[name], **change} if isinstance(change, dict) else change
-    return tiny_config(model=small)
+    return tiny_config(model=KINDS[request.param])
 
 
 @pytest.fixture

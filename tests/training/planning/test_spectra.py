@@ -88,10 +88,11 @@ def test_the_same_seed_trains_the_same_decoder() -> None:
 
 def test_boxes_are_read_through_the_head(nball_model: WorldModel) -> None:
     assert nball_model.target is not None
+    assert nball_model.target.fourier is not None
     boxes = BALLS.draw(5, 2, torch.Generator().manual_seed(3))
     read = ImaginedBoxes(nball_model, (1, 0), way="minimised")
-    answers = nball_model.target.fourier(boxes, torch.ones(5, 2, dtype=torch.bool), torch.tensor([1, 0]))  # type: ignore[misc]
-    read.head = lambda latents: answers  # type: ignore[assignment]
+    answers = nball_model.target.fourier(boxes, torch.ones(5, 2, dtype=torch.bool), torch.tensor([1, 0]))
+    read.head = lambda latents: answers  # type: ignore[assignment]  # a function will do as a head
     torch.testing.assert_close(read(torch.zeros(5, 16))[..., :2], boxes[..., :2], atol=1e-2, rtol=0)
     assert read.categories == (1, 0)
 
