@@ -14,14 +14,16 @@ from rich.markup import escape
 
 from flows.console import print_summary, terminal
 from flows.demo_videos import write_demo_videos
-from flows.train_console import print_dataset, print_trained, sleeping_threads, step_bar, training_errors
+from flows.threads import sleeping_threads
+from flows.train_console import print_dataset, print_trained, step_bar, training_errors
 from labeling.config import LabelConfig
 from labeling.run import finished_run
 from labeling.store import open_store
-from training.config import TrainConfig, differences
+from training.config import TrainConfig, TrainError, differences
 from training.manifest import PrepareConfig, Split
 
 if TYPE_CHECKING:
+    from training.checkpoint import Facts
     from training.prepare import Prepared
 
 # About a minute on one core: enough to see the curves move, not to learn three worlds.
@@ -66,14 +68,10 @@ def _prepare(folder: Path) -> Prepared:
 
 def _train(made: Prepared, run: Path) -> None:
     sleeping_threads()
-    from training import checkpoint, curves
+    from training import curves
     from training.trainer import Trained, train
 
-    newest = checkpoint.last(run)
-    known = checkpoint.read(newest) if newest else None
-    if known and (known.data.fingerprint != made.fingerprint or differences(known.config, TRAINING)):
-        _put_aside(run)
-        known = None
+    known = _known(made, run)
     if known and known.step == known.steps:
         print_trained(
             Trained(run, known.step, known.seconds, known.best_step or 0, known.validation, run / curves.FILE)
@@ -81,14 +79,34 @@ def _train(made: Prepared, run: Path) -> None:
         terminal.print("Labels, dataset and world model are up to date.")
         return
     with step_bar() as bar:
-        trained = train(made.path, run, TRAINING, resume=True, listener=bar)
+        trained = train(made.path, run, TRAINING, resume=known is not None, listener=bar)
     print_trained(trained)
     words = f"A minute on {made.frames} frames shows the way, not how far it leads: for more see the README."
     terminal.print(words, soft_wrap=True)
 
 
-def _put_aside(run: Path) -> None:
-    """Make way for a new run: this one is of other labels, or of another version of the demo."""
+def _known(made: Prepared, run: Path) -> Facts | None:
+    """Where the run stands; None if there is none to go on with: another one is put aside."""
+    from training import checkpoint, load
+
+    newest = checkpoint.last(run)
+    if newest is None:
+        return None
+    try:
+        known = checkpoint.read(newest)
+        load(newest)
+    except TrainError:
+        _put_aside(run, "was written by another version, or is damaged")
+        return None
+    if known.data.fingerprint != made.fingerprint or differences(known.config, TRAINING):
+        _put_aside(run, "is of other labels or settings")
+        return None
+    return known
+
+
+def _put_aside(run: Path, why: str) -> None:
+    """Make way for a new run."""
     free = next(place for number in count(1) if not (place := run.with_name(f"{run.name}-{number}")).exists())
-    terminal.print(f"{escape(str(run))} is of other labels or settings: it is {escape(str(free))} now.", soft_wrap=True)
+    words = f"{run} {why}: it is {free} now, and a new one is trained."
+    terminal.print(escape(words), soft_wrap=True)
     run.rename(free)

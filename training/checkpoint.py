@@ -95,9 +95,12 @@ def restore(folder: Path, objective: Objective, optimiser: torch.optim.Optimizer
 def read(folder: Path) -> Facts:
     """The facts of a checkpoint."""
     try:
-        return Facts.model_validate_json((folder / FACTS).read_text(encoding="utf-8"))
+        facts = Facts.model_validate_json((folder / FACTS).read_text(encoding="utf-8"))
     except (OSError, ValidationError) as error:
         raise TrainError(f"{folder} is not a checkpoint that this version reads: {error}") from error
+    if facts.schema_version != SCHEMA:
+        raise TrainError(f"{folder} has schema {facts.schema_version}, this version reads {SCHEMA}. Train anew.")
+    return facts
 
 
 def last(run: Path) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 import training
 from tests.training.tiny_run import numbers
@@ -21,13 +23,11 @@ SMALL = """
 import sys
 from pathlib import Path
 from flows import demo
-from training.config import TrainConfig
-small = {"width": 16, "depth": 1, "heads": 2, "ffn": 32}
-demo.TRAINING = TrainConfig.model_validate({
-    "preset": "nball-cpu", "steps": int(sys.argv[2]), "batch": 8, "log_every": 2, "validate_every": 10,
-    "checkpoint_every": 5, "monitor_windows": 16,
-    "model": {"encoder": {**small, "patch": 16}, "predictor": {**small, "head_size": 8}},
-})
+from tests.training.tiny_run import tiny_config
+demo.TRAINING = tiny_config(
+    steps=int(sys.argv[2]), batch=8, log_every=2, validate_every=10, checkpoint_every=5, monitor_windows=16,
+    model={"encoder": {"size": 64, "patch": 16}},
+)
 if "stop" in sys.argv:
     from training import checkpoint
     save = checkpoint.save
@@ -107,4 +107,25 @@ def test_a_run_of_other_settings_is_put_aside_not_lost(shown: tuple[Path, str, s
     out, _ = run(folder, steps=5)
     assert f"it is {folder / 'run-1'} now" in out
     assert numbers(folder / "run-1") == before
+    assert checkpoint.read(checkpoint.find(folder / "run", "last")).step == 5
+
+
+@pytest.mark.parametrize("damaged", ["facts", "weights"])
+def test_a_run_of_another_version_is_put_aside_and_a_new_one_is_trained(
+    shown: tuple[Path, str, str], damaged: str
+) -> None:
+    folder, _, _ = shown
+    newest = checkpoint.last(folder / "run")
+    assert newest is not None
+    if damaged == "facts":
+        facts = json.loads((newest / checkpoint.FACTS).read_text())
+        (newest / checkpoint.FACTS).write_text(json.dumps(facts | {"schema_version": 99, "novelty": True}))
+    else:
+        weights = load_file(newest / checkpoint.WEIGHTS)
+        save_file({f"renamed.{name}": tensor for name, tensor in weights.items()}, newest / checkpoint.WEIGHTS)
+    others = set(folder.glob("run-*"))
+    out, _ = run(folder, steps=5)
+    (aside,) = set(folder.glob("run-*")) - others
+    assert f"was written by another version, or is damaged: it is {aside} now" in out
+    assert (aside / newest.relative_to(folder / "run")).is_dir()
     assert checkpoint.read(checkpoint.find(folder / "run", "last")).step == 5

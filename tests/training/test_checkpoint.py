@@ -11,19 +11,13 @@ import torch
 from safetensors import safe_open
 
 import training
-from tests.training.tiny_run import tiny_config, tiny_dataset
+from tests.training.tiny_run import tiny_config
 from training import checkpoint
 from training.config import TrainConfig, TrainError
 from training.dataset import Windows
 from training.dataset_format import Dataset
 from training.objective import Objective
 from training.world_model import DataFacts, build
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    torch.set_num_threads(1)
-    return tiny_dataset(tmp_path_factory.mktemp("data") / "tiny.zarr")
 
 
 def trained(dataset: Dataset, config: TrainConfig) -> tuple[Objective, torch.optim.AdamW]:
@@ -147,6 +141,10 @@ def test_a_folder_without_a_run_and_a_damaged_checkpoint_are_named(dataset: Data
     place = checkpoint.save(tmp_path, *trained(dataset, config), facts(dataset, config, 10))
     (place / "model.safetensors").write_bytes(b"half")
     with pytest.raises(TrainError, match="step-00000010 cannot be used"):
+        training.load(tmp_path)
+    known = json.loads((place / "checkpoint.json").read_text())
+    (place / "checkpoint.json").write_text(json.dumps(known | {"schema_version": 99}))
+    with pytest.raises(TrainError, match="step-00000010 has schema 99, this version reads 1"):
         training.load(tmp_path)
     (place / "checkpoint.json").write_text("{}")
     with pytest.raises(TrainError, match="step-00000010 is not a checkpoint"):
