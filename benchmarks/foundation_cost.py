@@ -334,20 +334,32 @@ def report(found: dict[str, dict[str, Any]], options: argparse.Namespace) -> Non
 
 
 def _report_gpu(found: dict[str, dict[str, Any]]) -> None:
-    """What the profile's networks have to hold at a time: all weights, and the tensors of the one that runs."""
+    """The rows of `held` and their sums, for few objects and for many."""
+    tables = [held(found, objects) for objects in FOLLOWED]
+    print(f"\n{'held at a time, MiB':32s}" + "".join(f"{f'{objects} objects':>12s}" for objects in FOLLOWED))
+    for name in tables[0]:
+        print(f"{name:32s}" + "".join(f"{table[name]:12d}" for table in tables))
+    sums = [sum(table.values()) for table in tables]
+    print(f"{'all, in float32':32s}" + "".join(f"{total:12d}" for total in sums))
+    enough = [next(size for size in CARDS if 1024 * size >= SLACK * total + CONTEXT) for total in sums]
+    print(f"{'a GPU that is enough, GB':32s}" + "".join(f"{size:12d}" for size in enough))
+    print(f"not measured: {SLACK} times the sum, and {CONTEXT} MiB for CUDA itself")
+
+
+def held(found: dict[str, dict[str, Any]], objects: int) -> dict[str, int]:
+    """What the profile's networks have to hold at a time: all weights, what is remembered, and who works then."""
     tracker, window = found["sam"], SamConfig().window
-    weights = sum(found[part]["weights"] for part in ("videocutler", "dinov2", "sam"))
-    kept = window * tracker["encoded"]
-    print(f"\nSAM keeps {tracker['encoded']:.1f} MiB of each of the {window} frames of its window, {kept:.0f} of all, "
-          f"and {tracker['remembered']:.2f} MiB of each object and remembered frame")  # fmt: skip
-    for objects in FOLLOWED:
-        memory = 2 * objects * tracker["reads"] * tracker["remembered"]  # forward and backward in time
-        following = max(found["dinov2"]["tensors"], tracker["tensors"]) + kept
-        busiest = max(found["videocutler"]["tensors"], following)
-        total = weights + memory + busiest
-        print(f"all weights and tensors with {objects} objects and a full window, float32: {total:.0f} MiB")
-        enough = next(size for size in CARDS if 1024 * size >= SLACK * total + CONTEXT)
-        print(f"  a GPU of {enough} GB is enough: {SLACK} times that and {CONTEXT} MiB for CUDA itself (not measured)")
+    proposing = {"VideoCutLER's tensors": round(found["videocutler"]["tensors"])}
+    following = {
+        f"SAM's window of {window} frames": round(window * tracker["encoded"]),
+        "SAM's or DINOv2's tensors": round(max(found["dinov2"]["tensors"], tracker["tensors"])),
+    }
+    busiest = max(proposing, following, key=lambda work: sum(work.values()))
+    return {
+        "all weights": sum(round(found[part]["weights"]) for part in ("videocutler", "dinov2", "sam")),
+        "objects, forward and backward": round(2 * objects * tracker["reads"] * tracker["remembered"]),
+        **busiest,
+    }
 
 
 def _report_ratios(adapter: dict[str, Any], whole: dict[str, Any], frames: int) -> None:

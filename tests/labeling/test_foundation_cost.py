@@ -30,3 +30,7 @@ def test_the_cost_of_the_foundation_profile_is_printed_as_ratios() -> None:
     assert calls["SAM, encoding"] == 4
     assert min(calls.values()) > 0
     assert len(calls) == 4
+    table = done.stdout.partition("held at a time, MiB")[2].partition("all, in float32")
+    rows = [[int(value) for value in row.split()[-2:]] for row in table[0].splitlines()[1:]]
+    assert len(rows) >= 3
+    assert [int(value) for value in table[2].split()[:2]] == [sum(column) for column in zip(*rows, strict=True)]
