@@ -50,9 +50,10 @@ def reproduce_table(
     out: Annotated[Path, Field(description="Folder for datasets, runs and pages; tables share it.")] = Path("tables"),
     workers: Annotated[int, Field(ge=1, description="Cells side by side, each in a process of its own.")] = 2,
     device: Annotated[Device, Field(description="Where to train.")] = "auto",
+    videos: Annotated[Path | None, Field(description="Clips with true boxes, which real-clips asks for.")] = None,
 ) -> dict[str, str]:
     """Run what is left of a table; why cells failed, by their label."""
-    this = Reproduction(build(table, scale), out, device, _listener.get())
+    this = Reproduction(build(table, scale, videos), out, device, _listener.get())
     cells, data = this.cells, this.data
     this.listener.planned(len(cells) + len(data))
     failures: dict[str, str] = {}

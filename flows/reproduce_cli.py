@@ -22,6 +22,10 @@ def reproduce(
     ] = Path("reproduction"),
     workers: Annotated[int, typer.Option(min=1, help="Cells side by side, each in a process of its own.")] = 2,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to train and judge.")] = "auto",
+    videos: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="For real-clips: videos with true boxes beside them, NAME.mp4 and NAME.json."),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only say what would be trained, how it is reduced, and how long it takes."),
@@ -41,6 +45,6 @@ def reproduce(
     if list_ or table is None:
         reproduce_console.name_tables(scale, workers)
     elif dry_run:
-        reproduce_console.preview(table, scale, out, workers)
+        reproduce_console.preview(table, scale, out, workers, videos)
     else:
-        reproduce_console.reproduce(table, scale, out, workers, device, flow)
+        reproduce_console.reproduce(table, scale, out, workers, device, flow, videos)

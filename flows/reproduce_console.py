@@ -16,6 +16,7 @@ from rich.table import Column, Table
 from flows.console import errors, terminal
 from flows.train_console import training_errors
 from labeling.run import RunError
+from training.reproduction.beyond import BEYOND
 from training.reproduction.cells import Folder
 from training.reproduction.page import behind, rows, standing
 from training.reproduction.run import Listener, Reproduction
@@ -28,18 +29,22 @@ if TYPE_CHECKING:
 
 
 def name_tables(scale: ScaleName, workers: int) -> None:
-    """All tables, and how long they take from nothing."""
+    """All tables, and how long they take from nothing: first the paper's, then those that it does not have."""
     found = Table("table", "", Column("cells", justify="right"), Column("minutes", justify="right"))
-    for name in TABLES:
+    for name in [*TABLES, *BEYOND]:
         table = build(name, scale)
-        found.add_row(name, escape(table.title), str(len(table.cells)), _minutes(table.minutes(workers)))
+        if name == next(iter(BEYOND)):
+            found.add_section()
+        how_many = "with --videos" if table.needs else str(len(table.cells))
+        found.add_row(name, escape(table.title), how_many, _minutes(table.minutes(workers)))
     terminal.print(found)
 
 
-def preview(name: str, scale: ScaleName, out: Path, workers: int) -> None:
+def preview(name: str, scale: ScaleName, out: Path, workers: int, videos: Path | None) -> None:
     """Cells, reductions, and the time that is left."""
     with training_errors(), _known_tables():
-        this = Reproduction(build(name, scale), out)
+        this = Reproduction(build(name, scale, videos), out)
+    _skip_if_something_is_missing(this.table)
     found = Table("cell", "state", Column("run", no_wrap=True), Column("minutes", justify="right"))
     for one in behind(this.table, this.folder):
         found.add_row(escape(one.label), escape(one.state), one.run, one.declared)
@@ -50,13 +55,16 @@ def preview(name: str, scale: ScaleName, out: Path, workers: int) -> None:
     terminal.print(f"{words}: {_minutes(this.minutes(workers))} minutes with {workers} side by side.", soft_wrap=True)
 
 
-def reproduce(name: str, scale: ScaleName, out: Path, workers: int, device: Device, flow: bool) -> None:
+def reproduce(
+    name: str, scale: ScaleName, out: Path, workers: int, device: Device, flow: bool, videos: Path | None
+) -> None:
     """Run what is left of a table, here or as a Prefect flow run; exit code 1 if a cell failed."""
     with training_errors(), _known_tables():
-        table = build(name, scale)
+        table = build(name, scale, videos)
+        _skip_if_something_is_missing(table)
         with CellBar() as bar:
             if flow:
-                failures = _run_flow(name, scale, out, workers, device, bar)
+                failures = _run_flow(name, scale, out, workers, device, videos, bar)
             else:
                 from training.reproduction.run import reproduce as run
 
@@ -68,7 +76,16 @@ def reproduce(name: str, scale: ScaleName, out: Path, workers: int, device: Devi
         sys.exit(1 if failures else 0)
 
 
-def _run_flow(name: str, scale: ScaleName, out: Path, workers: int, device: Device, bar: Listener) -> dict[str, str]:
+def _skip_if_something_is_missing(table: PaperTable) -> None:
+    """End here, in peace: who runs all tables one after another wants the others."""
+    if table.needs:
+        terminal.print(f"skipped: {escape(table.needs)}", soft_wrap=True)
+        sys.exit(0)
+
+
+def _run_flow(
+    name: str, scale: ScaleName, out: Path, workers: int, device: Device, videos: Path | None, bar: Listener
+) -> dict[str, str]:
     from flows.local import QUIET, server
 
     for key, value in QUIET.items():
@@ -79,15 +96,18 @@ def _run_flow(name: str, scale: ScaleName, out: Path, workers: int, device: Devi
         from flows.reproduce import heard_by, reproduce_table
 
         with temporary_settings(updates={PREFECT_API_URL: url}), heard_by(bar):
-            return reproduce_table(name, scale, out, workers, device)
+            return reproduce_table(name, scale, out, workers, device, videos)
 
 
 def _print(table: PaperTable, folder: Folder) -> None:
     headings = [f"{column.group}\n{column.name}" if column.group else column.name for column in table.columns]
-    found = Table("ours / paper's", *(Column(heading, justify="right") for heading in headings))
+    beside = bool(table.source)
+    found = Table("ours / paper's" if beside else "", *(Column(heading, justify="right") for heading in headings))
     for label, entries in rows(table, folder):
-        found.add_row(escape(label), *(escape(entry.as_text()) for entry in entries))
+        found.add_row(escape(label), *(escape(entry.as_text(beside)) for entry in entries))
     terminal.print(found)
+    for sentence in table.find(folder) if table.find else []:
+        terminal.print(f"- {escape(sentence)}", soft_wrap=True)
     terminal.print(escape(standing(table, folder)), soft_wrap=True)
 
 

@@ -20,9 +20,9 @@ LEWM = ("objective.encoded_weight=0", "objective.predicted_weight=0")
 
 # Seconds on one core with the other one busy, nball-cpu's model.
 STEP = 0.25  # of training, 24 windows
-PLANNED = 0.04  # one step of the horizon of one n-ball start, all candidates and iterations
+PLANNED = {1: 0.08, 3: 0.135}  # one step ahead from one n-ball start, by the frames that are seen; the whole search
 DRIVEN = {"push-t": 2.0, "two-room": 2.0, "reacher": 3.0, "cube": 4.0}  # one start, plans and pictures
-PROBED = 20.0  # one quantity
+PROBED = 30.0  # one quantity, 10,000 frames
 COMPARED = 20.0  # distances of latents
 
 
@@ -49,7 +49,8 @@ class Scale:
     budgets: Mapping[str, Budget]
     seeds: Mapping[str, tuple[int, ...]]  # of training, by table or `table, world`; otherwise seed 0 alone
     nested: tuple[int, ...]  # episodes of Push-T, from which data efficiency is judged
-    starts: int = 200  # of n-ball plans
+    starts: int = 200  # of n-ball plans, 4 steps ahead from 3 frames
+    other_starts: int = 200  # of all other n-ball plans
     drives: int = 50  # starts in other worlds
     plan_seeds: tuple[int, ...] = (0,)  # of planning
     probed: tuple[int, int] = (50_000, 5_000)  # frames that probes are fitted on, and judged by
@@ -59,6 +60,7 @@ class Scale:
     every: tuple[str, ...] = ()  # settings of every training
     threads: int = 0  # of a cell; 0: as many as it likes
     timed: bool = False  # whether minutes are declared
+    clips: str = ""  # a folder of videos with true boxes, which a table asks for
 
     def trainings(
         self, table: str, world: str, budget: str, settings: tuple[str, ...], label: str, data: Data | None = None
@@ -82,9 +84,10 @@ class Scale:
 
     def one_plan(self, horizon: int = 4, context: int = 3) -> OnePlan:
         """Success in n-ball worlds."""
+        starts = self.starts if (horizon, context) == (4, 3) else self.other_starts
         return OnePlan(
-            horizon=horizon, context=context, starts=self.starts, seeds=self.plan_seeds,
-            minutes=self._plans(horizon + context - 1),
+            horizon=horizon, context=context, starts=starts, seeds=self.plan_seeds,
+            minutes=self._plans(starts, horizon, context),
         )  # fmt: skip
 
     def driving(self, world: str, on: Data | None = None) -> Driving:
@@ -98,7 +101,8 @@ class Scale:
 
     def clearance(self, price: float = 2.0) -> Clearance:
         """Collisions in n-ball worlds; a `price` of 2 for two plans, more where boxes are read back from spectra."""
-        return Clearance(starts=self.starts, seeds=self.plan_seeds, minutes=price * self._plans(10))
+        minutes = price * self._plans(self.other_starts, 8, 3)
+        return Clearance(starts=self.other_starts, seeds=self.plan_seeds, minutes=minutes)
 
     def correlation(self) -> Correlation:
         """Distances of latents."""
@@ -107,16 +111,16 @@ class Scale:
     def probing(self, quantities: int) -> Probing:
         """What can be read off latents: so many quantities."""
         fitted, judged = self.probed
-        minutes = self._declared(PROBED * quantities)
+        minutes = self._declared(PROBED * quantities + COMPARED)
         return Probing(fitted=fitted, judged=judged, epochs=self.probe_epochs, minutes=minutes)
 
     def reductions_of(self, table: str) -> tuple[str, ...]:
         """The sentences about a table."""
         return tuple(sentence for sentence, tables in self.reductions if table in tables)
 
-    def _plans(self, steps: int) -> float:
-        """Minutes of one plan for each start."""
-        return self._declared(PLANNED * self.starts * len(self.plan_seeds) * steps)
+    def _plans(self, starts: int, horizon: int, context: int) -> float:
+        """Minutes of a plan from each start."""
+        return self._declared(PLANNED.get(context, PLANNED[3]) * starts * len(self.plan_seeds) * horizon)
 
     def _declared(self, seconds: float) -> float:
         """As minutes; 0 where nothing was timed."""

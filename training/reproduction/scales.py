@@ -26,6 +26,9 @@ _PAPER_WORLDS = {
     "reacher": Simulated("reacher", 5_000, 119, 5, 224),
     "cube": Simulated("cube", 5_000, 119, 6, 224),
     **{f"nball-{n}, {k}K": replace(_NBALL[f"nball-{n}"], episodes=1_000 * k) for n in (1, 3, 5) for k in (20, 50)},
+    "labels, nball-1": _NBALL["nball-1"],
+    "labels, nball-3": _NBALL["nball-3"],
+    "labels, two-room": Simulated("two_room", 10_000, 92, 2, 224),
 }
 _BALLS, _LEWM = Budget("nball"), Budget("lewm")
 
@@ -35,6 +38,8 @@ PAPER = Scale(
     budgets={
         "nball-1": _BALLS, "nball": _BALLS, "aux-cem": _BALLS, "regularizers": _BALLS, "environments": _LEWM,
         "ablation": _LEWM, "depth": _LEWM, "data-efficiency": _LEWM, "laziness": _BALLS,
+        "labels": _BALLS, "labels, two-room": _LEWM,
+        "real-clips": Budget("lewm", 20_000), "real-clips, untrained": Budget("lewm", 1),
     },
     seeds={},
     nested=(250, 500, 1_000, 2_500, 5_000),
@@ -49,6 +54,10 @@ _CPU_WORLDS = {
     "reacher": Simulated("reacher", 150, 119, 5, 64, validation=0.2, minutes=10),
     "cube": Simulated("cube", 100, 119, 6, 64, validation=0.2, minutes=14),
     **{f"nball-{n}, 20K": _NBALL[f"nball-{n}"] for n in (1, 3, 5)},
+    # Films are labeled one by one, which takes longer than playing them.
+    "labels, nball-1": replace(_NBALL["nball-1"], episodes=1_820, validation=0.1),
+    "labels, nball-3": replace(_NBALL["nball-3"], episodes=1_820, validation=0.1),
+    "labels, two-room": Simulated("two_room", 600, 92, 2, 64, (("size", 64),), validation=0.1, minutes=1),
 }
 _THREE = (0, 1, 2)
 
@@ -69,6 +78,10 @@ _CPU_BUDGETS = {
     "data-efficiency": _cpu(4_200, skip=5),  # 17.5
     "laziness": Budget("nball-cpu", 1_800, _LOOKS),  # 7.5
     "laziness, longer": Budget("nball-cpu", 5_400, _LOOKS),  # 22.5
+    "labels": _cpu(3_120),  # 13
+    "labels, two-room": _cpu(3_120, skip=5),
+    "real-clips": _cpu(2_400, skip=2),  # 10
+    "real-clips, untrained": _cpu(1, skip=2),
 }
 
 _OF_BALLS = (
@@ -129,6 +142,26 @@ _REDUCTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "of all others.",
         ("laziness",),
     ),
+    (
+        f"The preset nball-cpu, frames of 64 x 64; {_steps('labels')}; "
+        f"{_episodes('labels, nball-1', 'labels, nball-3', 'labels, two-room')} episodes, a tenth of them held out.",
+        ("labels",),
+    ),
+    (
+        "Seeds, declared before any run: three of true boxes and of our labels with balls, one of all others.",
+        ("labels",),
+    ),
+    (
+        f"The preset nball-cpu, frames of 64 x 64 that keep their aspect, a frame skip of 2; {_steps('real-clips')}. "
+        "Three seeds, declared before any run; one without training.",
+        ("real-clips",),
+    ),
+    (
+        "200 starts for plans that look 4 steps ahead from 3 frames, 100 for others; from 1 frame only 4 steps ahead.",
+        ("nball-success",),
+    ),
+    ("100 starts in place of 200.", ("aux-cem",)),
+    ("Probes are fitted on 10,000 frames in place of 50,000, or on as many as there are.", ("probes",)),
     ("Plans are judged with one seed in place of five.", ("nball-success", "aux-cem", "regularizers", *_OF_OTHERS)),
 )
 
@@ -140,11 +173,14 @@ CPU = Scale(
         "nball-success, nball-3": _THREE, "aux-cem": _THREE, "aux-cem, Fourier": (0,), "heads, nball-3": _THREE,
         "heads, depth": (0,), "matching, nball-3": _THREE, "noise, nball-3": _THREE, "depth": _THREE,
         "data-efficiency": (0, 1), "laziness": (0, 1), "laziness, base": _THREE, "laziness, longer": (0,),
-        "laziness, positions of 0.02": _THREE,
+        "laziness, positions of 0.02": _THREE, "labels": _THREE, "labels, two-room": (0,), "labels, LeWM": (0,),
+        "real-clips": _THREE, "real-clips, untrained": (0,),
     },
     nested=(25, 50, 100, 200),
     reductions=_REDUCTIONS,
-    left_out=("aux-cem, 50K",),
+    other_starts=100,
+    probed=(10_000, 5_000),
+    left_out=("aux-cem, 50K", "nball-success, 1 frame, H = 6", "nball-success, 1 frame, H = 8"),
     threads=1,
     timed=True,
 )  # fmt: skip

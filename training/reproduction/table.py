@@ -68,6 +68,7 @@ class Table:
     notes: tuple[str, ...] = ()  # how the paper was read, what is ours
     find: Callable[[Folder], list[str]] | None = None  # what the figures say, a sentence each
     picture: Picture | None = None
+    needs: str = ""  # what has to be given before it has rows
     cells: tuple[Cell, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from training.reproduction.beyond import laziness
+from training.reproduction.beyond import labels, laziness, real_clips
 from training.reproduction.table import Build
 
 BEYOND: dict[str, Build] = {
+    "labels": labels.table,
+    "real-clips": real_clips.table,
     "laziness": laziness.table,
 }

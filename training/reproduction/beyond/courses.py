@@ -50,12 +50,12 @@ def _panel(axes: Axes, label: str, runs: Sequence[Training], folder: Folder, kin
                 values = [row[key].get(kind) for row in seen]
                 shown = [float("nan") if value is None else max(value, LOWEST) for value in values]
                 axes.plot(steps, shown, style, color=colour, linewidth=1.3, alpha=0.85)
-    axes.set_title(label, fontsize=9, loc="left")
+    axes.set_title(label, fontsize=9, loc="left", pad=15)
     axes.set_ylim(-0.08, 1.03)
     axes.set_xlim(left=0)
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     words = ", ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts))
-    axes.text(0.97, 0.04, words or "not run yet", transform=axes.transAxes, ha="right", fontsize=8, color="#5a606b")
+    axes.text(0, 1.03, words or "not run yet", transform=axes.transAxes, fontsize=8, color="#5a606b")
     return bool(verdicts)

@@ -38,8 +38,10 @@ class LabelQuality(Measure):
         figures = {"HOTA": Figure(agreement.hota)}
         if kinds:
             figures["edges"] = Figure(agreement.edge_error)
-            usual = {max(row for row in kinds.items() if row[0][0] == group)[0] for group, _ in kinds}
-            figures["kinds"] = Figure(sum(kinds[pair] for pair in usual) / kinds.total())
+            most = Counter[int]()  # by category, boxes of the kind that it has most of
+            for (category, _), count in kinds.items():
+                most[category] = max(most[category], count)
+            figures["kinds"] = Figure(most.total() / kinds.total())
         return figures
 
 

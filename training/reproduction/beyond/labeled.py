@@ -94,7 +94,6 @@ class Relabeled:
         from training.sources.labels import Labels
 
         self._episodes, self._store, self._config = episodes, store, config
-        self._by_name = {store[id].source: id for id in store.ids}
         self._videos = videos
         self._labels = Labels(store, store.ids, config)
         self.name, self.frames = f"{episodes.name}, labeled", episodes.frames
@@ -110,7 +109,7 @@ class Relabeled:
         from training.sources.framing import Framing
 
         for video, take in zip(self._videos, self._episodes.takes(report), strict=True):
-            labels = self._store[self._by_name[video]]
+            labels = self._store[video]
             framing = Framing(*labels.size, self._config.size, self._config.letterbox)
             columns, category, instance = self._labels.stretch(labels.tracks, 0, labels.frames, framing, video)
             columns |= {name: take.columns[name] for name in ("actions", "state")}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 from training.reproduction.beyond import BEYOND
 from training.reproduction.scale import ScaleName
 from training.reproduction.scales import SCALES
@@ -41,9 +44,10 @@ class UnknownTable(ValueError):
     """There is no such table; the message names those there are."""
 
 
-def build(name: str, scale: ScaleName = "cpu") -> Table:
-    """A table at a scale."""
+def build(name: str, scale: ScaleName = "cpu", clips: Path | None = None) -> Table:
+    """A table at a scale; `clips` is a folder of videos with true boxes, for tables that ask for one."""
     every = TABLES | BEYOND
     if name not in every:
         raise UnknownTable(f"There is no table {name!r}. Choose one of: {', '.join(every)}.")
-    return every[name](SCALES[scale])
+    chosen = replace(SCALES[scale], clips=str(clips.resolve())) if clips else SCALES[scale]
+    return every[name](chosen)

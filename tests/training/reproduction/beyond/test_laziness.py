@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from tests.training.reproduction.tiny_scale import TINY
+from training.envs import make
 from training.reproduction.beyond.course import represented_from
-from training.reproduction.beyond.laziness import LEVELS, table
-from training.reproduction.cells import Folder
+from training.reproduction.beyond.laziness import LEVELS, Level, table
+from training.reproduction.cells import Folder, Simulated
 from training.reproduction.run import reproduce
+from training.reproduction.scale import Scale
 from training.reproduction.scales import CPU, PAPER
 
 SLIPS = next(number for number, level in enumerate(LEVELS) if level.label == "slips of 1 px")
@@ -67,7 +69,7 @@ def test_two_real_cells_become_figures_and_a_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scale", [CPU, PAPER])
-def test_rows_differ_from_the_base_in_what_they_say(scale: Any) -> None:
+def test_rows_differ_from_the_base_in_what_they_say(scale: Scale) -> None:
     rows = table(scale).rows
     runs = {row.label: row.entries[0].trainings for row in rows if row.entries[0].trainings}
     base = runs["base"][0]
@@ -84,15 +86,14 @@ def test_rows_differ_from_the_base_in_what_they_say(scale: Any) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.label)
-def test_every_world_can_be_opened_and_holds_out_enough(level: Any) -> None:
-    from training.envs import make
-
+def test_every_world_can_be_opened_and_holds_out_enough(level: Level) -> None:
     row = next(row for row in table(CPU).rows if row.label == level.label)
-    source = row.entries[0].trainings[0].data.manifest()  # type: ignore[attr-defined]
-    make(source.source.environment, **source.source.options)
-    held_out = int(source.split.choose(source.source.episodes).sum())
+    data = row.entries[0].trainings[0].data
+    assert isinstance(data, Simulated)
+    make(data.environment, **dict(data.options))
+    held_out = int(data.manifest().split.choose(data.episodes).sum())
     assert held_out == 182
-    assert source.source.episodes - held_out == (level.episodes or 3_458)
+    assert data.episodes - held_out == (level.episodes or 3_458)
 
 
 def test_it_takes_at_most_three_hours_on_two_cores_and_says_its_sizes() -> None:
