@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +48,7 @@ class Clips:
     """The videos of a folder, one episode each."""
 
     folder: str
+    content: str  # `fingerprint` of the folder
     size: int  # of the frames, which keep their aspect
     fold: int
     folds: int
@@ -65,7 +65,7 @@ class Clips:
         from labeling.config import LabelConfig
         from labeling.pipeline import settings_recipe
 
-        decides = {"size": self.size, "fold": self.fold, "of": self.folds, "files": contents(self.folder)}
+        decides = {"content": self.content, "size": self.size, "fold": self.fold, "of": self.folds}
         return {**decides, "boxes": "true" if self.true else settings_recipe(LabelConfig())}
 
     def make(self, path: Path) -> None:
@@ -74,18 +74,19 @@ class Clips:
 
         if path.exists():
             return
+        if fingerprint(self.folder) != self.content:
+            raise DatasetError(f"{self.folder} has changed since the table was begun. Run the same command again.")
         store = None if self.true else self._labeled(path.parent)
         config = PrepareConfig(size=self.size, letterbox=True, use_actions=False)
         split = Fold(number=self.fold, of=self.folds)
-        write_dataset(Filmed(Path(self.folder), config, store), path, self.name, split)
+        write_dataset(Filmed(self, config, store), path, self.name, split)
 
     def _labeled(self, home: Path) -> Store:
         """The labels of all videos, which the datasets of all folds share."""
-        from labeling.recipe import digest
         from labeling.run import label_folder
         from labeling.store import open_store
 
-        place = home / f"clips-{digest(files=contents(self.folder))[:SHORT]}.labels"
+        place = home / f"clips-{self.content[:SHORT]}.labels"
         with FileLock(place.with_suffix(".lock")):
             label_folder(self.folder, place, workers=1, device="cpu")
         return open_store(place)
@@ -94,13 +95,13 @@ class Clips:
 class Filmed:
     """Videos as takes, with labels or, without a store, with true boxes."""
 
-    def __init__(self, folder: Path, config: PrepareConfig, store: Store | None) -> None:
+    def __init__(self, clips: Clips, config: PrepareConfig, store: Store | None) -> None:
         from labeling.recipe import digest
         from training.dataset_writer import Layout
         from training.sources.labels import Labels
 
-        self._config, self._store, self._videos = config, store, videos_in(folder)
-        self.name, self.notes, self.frames = folder.name, list[str](), 0
+        self._config, self._store, self._videos = config, store, videos_in(clips.folder)
+        self.name, self.notes, self.frames = clips.name, list[str](), 0
         if store is None:
             self._labels = None
             self.categories = [DatasetCategory(0, OBJECT, (OBJECT,), 0)]
@@ -111,7 +112,7 @@ class Filmed:
             slots = self._labels.slots
         self.layout = Layout((config.size, config.size), 0, slots)
         recipes = [str(store[id].attributes["recipe"]) for id in store.ids] if store else []
-        self.recipe = digest(files=contents(str(folder)), settings=config.model_dump(mode="json"), labels=recipes)
+        self.recipe = digest(content=clips.content, settings=config.model_dump(mode="json"), labels=recipes)
 
     def takes(self, report: Report) -> Iterator[Take]:
         """One take a video, so that both kinds of boxes have the same episodes; DatasetError if boxes do not fit."""
@@ -146,7 +147,7 @@ class Filmed:
         return columns["boxes"], category, instance
 
 
-def videos_in(folder: Path) -> list[Video]:
+def videos_in(folder: str) -> list[Video]:
     """All videos of a folder in a fixed order; DatasetError if there is none."""
     from labeling.folder import find_videos
 
@@ -183,16 +184,13 @@ def _boxes(rows: list[Any], visible: list[float] | None) -> np.ndarray:
     return boxes
 
 
-def contents(folder: str) -> list[list[str]]:
-    """Name and SHA-256 of each video of a folder and of the true boxes beside it."""
-    files = [file for video in videos_in(Path(folder)) for file in (video.path, video.path.with_suffix(".json"))]
-    files = [file for file in dict.fromkeys(files) if file.exists()]
-    root = Path(folder).resolve()
-    return [[file.relative_to(root).as_posix(), _hash(file, file.stat().st_mtime_ns)] for file in files]
-
-
-@lru_cache(maxsize=10_000)
-def _hash(file: Path, changed: int) -> str:
+def fingerprint(folder: str) -> str:
+    """A hash of the videos of a folder and the true boxes beside them."""
+    from labeling.recipe import digest
     from training.sources.hashing import content_hash
 
-    return content_hash(file)
+    files = {}
+    for video in videos_in(folder):
+        told = video.path.with_suffix(".json")
+        files[video.relative] = [content_hash(file) for file in (video.path, told) if file.exists()]
+    return digest(files=files)

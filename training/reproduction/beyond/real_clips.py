@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from training.config import load_config
-from training.reproduction.beyond.clips import Clips, true_boxes, videos_in
+from training.reproduction.beyond.clips import Clips, fingerprint, true_boxes, videos_in
 from training.reproduction.beyond.within_clips import FIGURES, WithinClips, clip_name
 from training.reproduction.cells import Figure, Folder, Training
 from training.reproduction.intervals import estimate
@@ -31,10 +30,15 @@ def table(scale: Scale) -> Table:
     columns = tuple(Column(name, "correlation", group) for group in FIGURES for name in VARIANTS)
     if not scale.clips:
         return Table(NAME, TITLE, "", scale, columns, (), needs=NEEDS)
-    folder = Path(scale.clips)
-    videos = videos_in(folder)
-    runs = [{name: _trainings(scale, name, fold) for name in VARIANTS} for fold in range(FOLDS)]
-    measures = [WithinClips(on=_clips(scale, fold, true=True), minutes=_timed(scale, JUDGED)) for fold in range(FOLDS)]
+    videos = videos_in(scale.clips)
+    content = fingerprint(scale.clips)
+    runs = [
+        {name: _trainings(scale, name, _clips(scale, content, fold, true=False)) for name in VARIANTS}
+        for fold in range(FOLDS)
+    ]
+    measures = [
+        WithinClips(on=_clips(scale, content, fold, true=True), minutes=_timed(scale, JUDGED)) for fold in range(FOLDS)
+    ]
     rows = [
         Row(
             clip_name(video.relative),
@@ -86,16 +90,15 @@ def _mean(entry: Entry, folder: Folder) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _trainings(scale: Scale, name: str, fold: int) -> tuple[Training, ...]:
+def _trainings(scale: Scale, name: str, data: Clips) -> tuple[Training, ...]:
     kind = f"{NAME}, untrained" if name == "untrained" else NAME
-    data = _clips(scale, fold, true=False)
-    return scale.trainings(kind, "clips", kind, VARIANTS[name], f"fold {fold + 1}, {name}", data)
+    return scale.trainings(kind, "clips", kind, VARIANTS[name], f"fold {data.fold + 1}, {name}", data)
 
 
-def _clips(scale: Scale, fold: int, true: bool) -> Clips:
+def _clips(scale: Scale, content: str, fold: int, true: bool) -> Clips:
     budget = scale.budgets[NAME]
     size = load_config(None, [*budget.settings, *scale.every], budget.preset).model.encoder.size
-    return Clips(scale.clips, size, fold, FOLDS, true, _timed(scale, 0.5 if true else LABELED))
+    return Clips(scale.clips, content, size, fold, FOLDS, true, _timed(scale, 0.5 if true else LABELED))
 
 
 def _timed(scale: Scale, minutes: float) -> float:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.training.reproduction.tiny_scale import TINY
 from training.dataset import Dataset, DatasetError, open_dataset
-from training.reproduction.beyond.clips import Clips, Fold, true_boxes
+from training.reproduction.beyond.clips import Clips, Fold, fingerprint, true_boxes
 from training.reproduction.beyond.real_clips import FOLDS, table
 from training.reproduction.cells import Figure, Folder, Times
 from training.reproduction.run import reproduce
@@ -109,12 +109,14 @@ def test_it_takes_at_most_three_hours_on_two_cores(clips: Path) -> None:
 
 def test_another_folder_is_another_dataset_and_the_same_one_is_not(clips: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(clips, tmp_path / "copy")
-    facts = [Clips(str(folder), 16, 0, 3, True).facts() for folder in (clips, copy)]
-    assert facts[0] == facts[1]
+    before = fingerprint(str(clips))
+    assert fingerprint(str(copy)) == before
     told = json.loads((copy / "nball-0000.json").read_text())
     told["objects"].pop()
     (copy / "nball-0000.json").write_text(json.dumps(told))
-    assert Clips(str(copy), 16, 0, 3, True).facts() != facts[0]
+    assert fingerprint(str(copy)) != before
+    with pytest.raises(DatasetError, match="has changed since"):
+        Clips(str(copy), before, 16, 0, 3, True).make(tmp_path / "true.zarr")
 
 
 def test_what_does_not_count_is_left_out(tmp_path: Path) -> None:
@@ -147,5 +149,5 @@ def test_true_boxes_of_another_length_stop_the_dataset(clips: Path, tmp_path: Pa
         one["boxes"].pop()
     (copy / "nball-0001.json").write_text(json.dumps(told))
     with pytest.raises(DatasetError, match=r"nball-0001\.mp4 has 24 frames, but boxes of 23"):
-        Clips(str(copy), 16, 0, 3, True).make(tmp_path / "true.zarr")
+        Clips(str(copy), fingerprint(str(copy)), 16, 0, 3, True).make(tmp_path / "true.zarr")
     assert not (tmp_path / "true.zarr").exists()
