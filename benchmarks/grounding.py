@@ -2,8 +2,9 @@
 
     python benchmarks/grounding.py [--work DIR] [--only NAME ...]
 
-Four runs of the preset `nball-cpu` on one core each, declared here and not chosen afterwards: seeds 0 and 1, each with
-the auxiliary head and without it. Only the weight of the head's terms differs: steps, windows and their order, initial
+Runs of the preset `nball-cpu` on one core each, declared here and not chosen afterwards: seeds 0 and 1, each with the
+auxiliary head and without it, with positions of the encoder that begin as noise, as in LeWM's code, or as waves, as the
+preset has them since. Within a pair only the weight of the head's terms differs: steps, windows and their order, initial
 weights of the world model and learning rate are the same. A run that was stopped goes on; a finished one stays.
 
 The last checkpoint is judged on held-out episodes: Spearman's rank correlation between distances of latents and of
@@ -31,7 +32,12 @@ from training.trainer import Listener, train
 
 SEEDS = (0, 1)
 BASELINE = ["objective.encoded_weight=0", "objective.predicted_weight=0"]
-RUNS = {f"{kind}-{seed}": (seed, settings) for seed in SEEDS for kind, settings in (("head", []), ("plain", BASELINE))}
+RUNS = {
+    f"{positions}-{kind}-{seed}": (seed, [f"model.encoder.positions={positions}", *settings])
+    for positions in ("noise", "waves")
+    for seed in SEEDS
+    for kind, settings in (("head", []), ("plain", BASELINE))
+}
 FITTED, JUDGED = 50_000, 5_000
 MANIFEST = Path(__file__).parents[1] / "data_manifests" / "nball-1.yaml"
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, model_validator
 
 PresetName = Literal["nball", "nball-cpu", "lewm"]
 PixelRange = Literal["symmetric", "unit", "imagenet"]
+Positions = Literal["waves", "noise"]
 BoxState = Literal[
     "bb",
     "obb",
@@ -45,7 +46,9 @@ class EncoderConfig(BaseModel, frozen=True, extra="forbid"):
     ffn: int = Field(256, ge=1, description="Width of the layer inside each block's feed-forward network.")
     pixels: PixelRange = Field("symmetric", description="Pixel values: symmetric [-1, 1], unit [0, 1] or imagenet.")
     init: float = Field(0.02, gt=0, description="Standard deviation of the weights before training.")
-    positions: float = Field(0.5, gt=0, description="The same of the learned positions; small ones are found late.")
+    positions: Positions = Field(
+        "waves", description="Learned positions begin as waves over the picture, or as noise as small as the weights."
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> EncoderConfig:
@@ -137,7 +140,9 @@ class ObjectiveConfig(BaseModel, frozen=True, extra="forbid"):
 _LEWM = ModelConfig(
     latent=192,
     projector=2048,
-    encoder=EncoderConfig(size=224, patch=14, width=192, depth=12, heads=3, ffn=768, pixels="imagenet", positions=0.02),
+    encoder=EncoderConfig(
+        size=224, patch=14, width=192, depth=12, heads=3, ffn=768, pixels="imagenet", positions="noise"
+    ),
     predictor=PredictorConfig(width=192, depth=6, heads=16, head_size=64, ffn=2048, dropout=0.1, inner_norm=True),
 )
 

@@ -44,9 +44,13 @@ def test_the_nball_model_is_that_of_the_paper() -> None:
     assert predicted.shape == (2, 3, 128)
 
 
-def test_positions_stand_out_from_the_start_but_for_lewm_as_released() -> None:
-    for config, spread in ((MODELS["nball"].encoder, 0.5), (MODELS["lewm"].encoder, 0.02)):
-        assert 0.8 * spread < Encoder(config).positions.std() < spread  # the tails of the normal distribution are cut
+def test_positions_begin_as_waves_but_for_lewm_as_released() -> None:
+    assert Encoder(MODELS["lewm"].encoder).positions.std() == pytest.approx(0.02, rel=0.2)  # the tails are cut
+    places = Encoder(MODELS["nball"].encoder).positions[1:].detach().unflatten(0, (8, 8))
+    assert places.std() == pytest.approx(0.7, rel=0.1)
+    alike = torch.cosine_similarity(places[3, 3], places, dim=-1)
+    assert alike[3, 3] > alike[3, 4] > alike[3, 5] > alike[3, 6]  # across
+    assert alike[3, 3] > alike[4, 3] > alike[5, 3] > alike[6, 3]  # down
 
 
 def test_pixels_are_normalised_as_chosen() -> None:

@@ -80,16 +80,18 @@ class Encoder(nn.Module):
         mean, std = torch.tensor(PIXELS[config.pixels])
         self.register_buffer("scale", (1 / (255 * std)).repeat(config.patch**2), persistent=False)
         self.register_buffer("shift", (-mean / std).repeat(config.patch**2), persistent=False)
-        self._initialise(config.init, config.positions)
+        self._initialise(config)
 
-    def _initialise(self, std: float, positions: float) -> None:
-        nn.init.trunc_normal_(self.cls, std=std)
-        # Beside empty patches, which all look the same, positions as small as weights are lost for thousands of steps.
-        nn.init.trunc_normal_(self.positions, std=positions, a=-2 * positions, b=2 * positions)
+    @torch.no_grad()
+    def _initialise(self, config: EncoderConfig) -> None:
+        for parameter in (self.cls, self.positions):
+            nn.init.trunc_normal_(parameter, std=config.init)
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                nn.init.trunc_normal_(module.weight, std=std)
+                nn.init.trunc_normal_(module.weight, std=config.init)
                 nn.init.zeros_(module.bias)
+        if config.positions == "waves":
+            self.positions[1:] += waves(config.size // config.patch, config.width)
 
     def forward(self, frames: Tensor) -> Tensor:
         """Frames (N, H, W, 3) uint8 to class tokens (N, width)."""
@@ -114,3 +116,18 @@ class Encoder(nn.Module):
         moved = frames.reshape(len(frames), side, patch, side, patch * 3).transpose(2, 3)
         pixels = moved.reshape(len(frames), side**2, -1).to(self.scale.dtype)
         return torch.addcmul(self.shift, pixels, self.scale)
+
+
+def waves(side: int, width: int) -> Tensor:
+    """Sines and cosines of the row and column of each patch, (side², width), from half a wave over the picture on.
+
+    Beside empty patches, which all look the same, positions that are small noise are lost for thousands of steps; and
+    neighbours that are alike make it easy to say where between them something is.
+    """
+    count = -(-width // 4)
+    speeds = torch.logspace(0, 2, count, base=2) * torch.pi / side  # to two waves over the picture
+    angles = (torch.arange(side) + 0.5)[:, None] * speeds
+    along = torch.cat([angles.sin(), angles.cos()], dim=1)  # (side, 2 · count)
+    down = along[:, None].expand(-1, side, -1)
+    across = along[None].expand(side, -1, -1)
+    return torch.cat([down, across], dim=2).flatten(0, 1)[:, :width]
