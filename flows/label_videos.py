@@ -5,9 +5,6 @@ The same steps as `spectrabox label`, as Prefect tasks: track each video, find t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated
 
@@ -18,22 +15,13 @@ from prefect.futures import PrefectFuture, as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import Field
 
+from flows.listening import HeardBy
 from labeling.config import LabelConfig
 from labeling.folder import Source
 from labeling.profiles import Device, ProfileName
 from labeling.run import FrameReport, LabelRun, Listener, Summary, side_by_side
 
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
-
-
-@contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
-    """Let `listener` hear of the progress of flow runs in this process."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+heard_by: HeardBy[Listener] = HeardBy()
 
 
 @flow(name="label-videos", flow_run_name="label {videos}")
@@ -52,7 +40,7 @@ def label_videos(
     config = config or LabelConfig()
     if profile:
         config = config.model_copy(update={"profile": profile})
-    listener = _listener.get() or Listener()
+    listener = heard_by.listener or Listener()
     runner: ThreadPoolTaskRunner[str] = ThreadPoolTaskRunner(max_workers=side_by_side(config, workers))
     with LabelRun(videos, out, config, strict, refit, device, prune) as run, runner:
         listener.planned(len(run.todo))

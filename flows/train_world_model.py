@@ -5,9 +5,6 @@ The same steps as `spectrabox prepare` and `spectrabox train`, as Prefect tasks:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +13,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from pydantic import Field
 
+from flows.listening import HeardBy
 from flows.threads import sleeping_threads
 from training.config import Device, TrainConfig
 from training.dataset_format import DatasetError, open_dataset
@@ -25,17 +23,7 @@ from training.settings import PresetName
 if TYPE_CHECKING:
     from training.trainer import Listener
 
-_listener: ContextVar[Any] = ContextVar("listener", default=None)
-
-
-@contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
-    """Let `listener` hear of the training of flow runs in this process."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+heard_by: HeardBy[Listener] = HeardBy()
 
 
 @flow(name="train-world-model", flow_run_name="train {run}")
@@ -58,7 +46,7 @@ def train_world_model(
     if preset and config is None:
         config = TrainConfig(preset=preset)
     ready = prepare_dataset(source, dataset, videos, store, prepare, split)
-    values = train_model(ready, run, config, resume, device, _listener.get())
+    values = train_model(ready, run, config, resume, device, heard_by.listener)
     report(run)
     return values
 
