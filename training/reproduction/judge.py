@@ -162,7 +162,8 @@ def _state(seen: Seen, dataset: Dataset) -> dict[str, Quantity]:
         return {**told, EVERYTHING: Quantity(np.arange(len(every)), every)}
     names = {row.id: row.name for row in dataset.categories}
     places = {name: one for name, one in quantities(seen, names).items() if name.endswith(", position")}
-    return {**places, EVERYTHING: list(places.values())[-1]}
+    _, together = places.popitem()  # of the only kind, or of all of them, which come last
+    return {**places, EVERYTHING: together}
 
 
 def _pooled(rates: list[Rate]) -> Figure:

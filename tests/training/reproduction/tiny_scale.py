@@ -26,6 +26,7 @@ TINY = replace(
     budgets={name: Budget("nball-cpu", 4, budget.settings) for name, budget in CPU.budgets.items()},
     every=SETTINGS,
     starts=3,
+    other_starts=3,
     drives=2,
     probed=(60, 40),
     probe_epochs=1,

@@ -41,15 +41,16 @@ def trainings(scale: Scale, balls: int) -> tuple[tuple[Training, ...], tuple[Tra
 
 
 def _rows(scale: Scale, balls: int) -> list[Row]:
-    head, plain = trainings(scale, balls)
+    runs = trainings(scale, balls)
     rows = []
-    for seen in (3, 1):
+    for seen, words in ((3, "3 frames"), (1, "1 frame")):
         entries = []
         for horizon, numbers in zip(HORIZONS, PAPER[balls], strict=True):
+            there = f"{NAME}, {words}, H = {horizon}" not in scale.left_out
             measure = scale.one_plan(horizon, seen)
             entries += [
-                Entry(runs, measure, "plans", paper) for runs, paper in zip((head, plain), numbers, strict=True)
+                Entry(one if there else (), measure, "plans", paper) for one, paper in zip(runs, numbers, strict=True)
             ]
-        rows.append(Row(f"n = {balls}, {seen} frame{'s' * (seen > 1)} seen", tuple(entries)))
-    chance = [Entry(runs, scale.one_plan(horizon, 3), "random") for horizon in HORIZONS for runs in (head, plain)]
+        rows.append(Row(f"n = {balls}, {words} seen", tuple(entries)))
+    chance = [Entry(one, scale.one_plan(horizon, 3), "random") for horizon in HORIZONS for one in runs]
     return [*rows, Row(f"n = {balls}, random actions", tuple(chance))]
