@@ -4,8 +4,8 @@
 
 Runs of the preset `nball-cpu` on one core each, declared here and not chosen afterwards: seeds 0 and 1, each with the
 auxiliary head and without it, with positions of the encoder that begin as noise, as in LeWM's code, or as waves, as in
-the preset. Within a pair only the weight of the head's terms differs: steps, windows and their order, initial weights of
-the world model and learning rate are the same. A run that was stopped goes on; a finished one stays.
+the preset. Within a pair only the weight of the head's terms differs: steps, windows and their order, initial weights
+of the world model and learning rate are the same. A run that was stopped goes on; a finished one stays.
 
 The last checkpoint is judged on held-out episodes: Spearman's rank correlation between distances of latents and of
 positions over all pairs of 2,000 frames, and the R² of a linear probe fitted on 50,000 frames, on 5,000 others, of the
