@@ -1,0 +1,67 @@
+"""Three small runs that are kept in tests/fixtures/runs get the verdict that they deserve, on episodes made anew."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+from typer.testing import CliRunner
+
+from flows.evaluate_cli import app
+from training import checkpoint, load
+from training.dataset import open_dataset
+from training.evaluation.evaluate import evaluate
+from training.manifest import Split
+from training.simulate import simulate
+
+RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
+LARGEST = 320_000  # bytes of weights
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Episodes that none of the runs was trained on, nor their thresholds chosen by."""
+    out = tmp_path_factory.mktemp("fresh") / "fresh.zarr"
+    return simulate("nball", out, 60, 32, seed=77, size=32, split=Split(validation=0.4), balls=1).path
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("collapsed", "collapsed: frames hardly differ in their latents"),
+        ("lazy", "lazy: control ball (R²"),
+        ("grounded", "grounded: all 2 kinds of objects are represented"),
+    ],
+)
+def test_a_run_gets_the_verdict_that_it_deserves(name: str, verdict: str, fresh: Path) -> None:
+    found, _ = evaluate(load(RUNS / name), open_dataset(fresh), RUNS / name, epochs=1)
+    assert found.verdict.startswith(verdict)
+    if name == "lazy":
+        assert found.verdict.endswith("is not represented")  # the white ball is
+    again = json.loads((checkpoint.find(RUNS / name) / checkpoint.FACTS).read_text())["validation"]["verdict"]
+    assert again.startswith(verdict)  # as when it was trained
+
+
+def test_a_kept_run_is_judged_by_the_command_and_its_plans_beat_chance(fresh: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(RUNS / "grounded", tmp_path / "grounded"))
+    result = CliRunner().invoke(app, [str(run), "--dataset", str(fresh), "--starts", "8"])
+    assert result.exit_code == 0, result.output
+    found = json.loads((run / "evaluation" / "evaluation.json").read_text())
+    assert found["verdict"] in " ".join(result.output.split())
+    planned, random = (sum(one[kind]["successes"] for one in found["success"]) for kind in ("plans", "random"))
+    assert planned > random
+    strip = imread(run / "evaluation" / "trips.png")
+    red, green, blue = strip[..., :3].transpose(2, 0, 1)
+    assert ((green > 0.6) & (red < 0.3) & (blue < 0.5)).sum() > 1000  # targets
+    assert "trips" not in found  # pictures are files, not numbers
+
+
+def test_kept_runs_are_small_and_name_no_machine() -> None:
+    for run in RUNS.iterdir():
+        if run.is_dir():
+            folder = checkpoint.find(run)
+            assert (folder / checkpoint.WEIGHTS).stat().st_size < LARGEST
+            assert checkpoint.read(folder).data.path == ""
