@@ -18,6 +18,7 @@ from filelock import FileLock
 
 from training.dataset_format import DatasetCategory, DatasetError
 from training.manifest import PrepareConfig, Split
+from training.reproduction.beyond.labeled import label_settings
 
 if TYPE_CHECKING:
     from labeling.folder import Source as Video
@@ -62,11 +63,10 @@ class Clips:
 
     def facts(self) -> dict[str, Any]:
         """Names and contents of videos and true boxes, and all that decides labels."""
-        from labeling.config import LabelConfig
         from labeling.pipeline import settings_recipe
 
         decides = {"content": self.content, "size": self.size, "fold": self.fold, "of": self.folds}
-        return {**decides, "boxes": "true" if self.true else settings_recipe(LabelConfig())}
+        return {**decides, "boxes": "true" if self.true else settings_recipe(label_settings())}
 
     def make(self, path: Path) -> None:
         """Label the videos if need be, and write the dataset."""
@@ -88,7 +88,7 @@ class Clips:
 
         place = home / f"clips-{self.content[:SHORT]}.labels"
         with FileLock(place.with_suffix(".lock")):
-            label_folder(self.folder, place, workers=1, device="cpu")
+            label_folder(self.folder, place, label_settings(), workers=1, device="cpu")
         return open_store(place)
 
 

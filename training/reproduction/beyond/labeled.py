@@ -42,7 +42,7 @@ class Labeled:
         """Those of the simulated one, and all that decides labels."""
         from labeling.pipeline import settings_recipe
 
-        return {**self.world.facts(), "labels": settings_recipe(_labeling())}
+        return {**self.world.facts(), "labels": settings_recipe(label_settings())}
 
     def make(self, path: Path) -> None:
         """Film the episodes, label the videos, and put these labels in the place of the true boxes."""
@@ -54,7 +54,7 @@ class Labeled:
             return
         films, labels = path.with_suffix(".videos"), path.with_suffix(".labels")
         videos = self._film(films)
-        label_folder(films, labels, _labeling(), workers=1, strict=True, device="cpu")
+        label_folder(films, labels, label_settings(), workers=1, strict=True, device="cpu")
         manifest = self.world.manifest()
         source = Relabeled(self._episodes(self.world.size), open_store(labels), videos, manifest.settings)
         known = World(environment=self.world.environment, options=dict(self.world.options))
@@ -116,8 +116,8 @@ class Relabeled:
             yield Take(take.source, take.start, take.pictures, columns, category, instance)
 
 
-def _labeling() -> LabelConfig:
-    """The default profile; masks are of no use here."""
+def label_settings() -> LabelConfig:
+    """How videos are labeled: by the default profile. Masks are of no use here."""
     from labeling.config import LabelConfig
 
     return LabelConfig(store_masks=False)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from training.config import load_config
+from training.dataset_format import DatasetError
 from training.reproduction.beyond.clips import Clips, fingerprint, true_boxes, videos_in
 from training.reproduction.beyond.within_clips import FIGURES, WithinClips, clip_name
 from training.reproduction.cells import Figure, Folder, Training
@@ -31,6 +32,12 @@ def table(scale: Scale) -> Table:
     if not scale.clips:
         return Table(NAME, TITLE, "", scale, columns, (), needs=NEEDS)
     videos = videos_in(scale.clips)
+    told = [video for video in videos if true_boxes(video.path)]
+    if len(told) < FOLDS:
+        raise DatasetError(
+            f"{len(told)} of the {len(videos)} clips in {scale.clips} have true boxes beside them (NAME.json), at "
+            f"least {FOLDS} are needed."
+        )
     content = fingerprint(scale.clips)
     runs = [
         {name: _trainings(scale, name, _clips(scale, content, fold, true=False)) for name in VARIANTS}
@@ -48,7 +55,7 @@ def table(scale: Scale) -> Table:
                 for figure in FIGURES for name in VARIANTS
             ),
         )
-        for number, video in enumerate(videos) if true_boxes(video.path)
+        for number, video in enumerate(videos) if video in told
     ]  # fmt: skip
     notes = (
         f"Each clip is held out in one of {FOLDS} folds, by turns in the order of their names; it is judged by models "

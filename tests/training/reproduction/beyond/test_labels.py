@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +23,8 @@ EPISODES = 10  # of 24 frames
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cell of one ball with our labels, run in processes of its own."""
+def done(in_this_process: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cell of one ball with our labels, trained and judged."""
     out = tmp_path_factory.mktemp("labels")
     assert reproduce(one_row(), out, 1, "cpu") == {}
     return out
@@ -96,6 +97,11 @@ def test_rows_of_a_world_differ_in_boxes_and_head_alone(scale: Scale) -> None:
         assert ours[0].trainings[0].settings == true[0].trainings[0].settings
         assert {entry.measure.on for entry in ours[:7] if entry.measure} == {data}  # judged by the truth
         assert len(ours[0].trainings) == len(true[0].trainings)
+
+
+def test_cells_can_be_sent_to_another_process() -> None:
+    for cell in table(CPU).cells:
+        assert pickle.loads(pickle.dumps(cell)) == cell
 
 
 def test_it_takes_at_most_three_hours_on_two_cores() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +45,7 @@ def column(dataset: Dataset, name: str) -> np.ndarray:
     return np.asarray(dataset.array(name)[:])
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_real_cells_of_a_fold(clips: Path, tmp_path: Path) -> None:
     small = first_fold(clips)
     assert len(small.cells) == 2  # with the head and without it; four steps are as good as untrained
@@ -94,6 +96,12 @@ def test_clips_are_compared_one_by_one(clips: Path, tmp_path: Path) -> None:
     assert len(said) == 3  # of the probe nothing is known
 
 
+def test_too_few_clips_are_refused(clips: Path, tmp_path: Path) -> None:
+    few = shutil.copytree(clips, tmp_path / "few", ignore=shutil.ignore_patterns("*0.*", "*1.*", "*2.*"))
+    with pytest.raises(DatasetError, match=r"1 of the 2 clips in .*few have true boxes beside them"):
+        table(replace(CPU, clips=str(few)))
+
+
 def test_without_a_folder_it_says_what_it_needs() -> None:
     empty = table(CPU)
     assert empty.cells == ()
@@ -105,6 +113,7 @@ def test_it_takes_at_most_three_hours_on_two_cores(clips: Path) -> None:
     assert len(whole.rows) == CLIPS - 1  # without true boxes there is nothing to judge
     assert 30 < whole.minutes(2) <= 180
     assert len({cell.training.id for cell in whole.cells}) == len(whole.cells) == FOLDS * 7
+    assert pickle.loads(pickle.dumps(whole.cells)) == whole.cells  # they are sent to other processes
 
 
 def test_another_folder_is_another_dataset_and_the_same_one_is_not(clips: Path, tmp_path: Path) -> None:
