@@ -70,7 +70,7 @@ def test_the_command_runs_what_is_left_and_says_what_failed(tmp_path: Path, smal
     done = spectrabox("small", "--out", tmp_path, "--device", "cpu")
     assert done.exit_code == 1, done.output
     words = " ".join(done.output.split())
-    assert "failed LeWM, seed 0: The target compact13 needs the column pose" in words
+    assert "failed LeWM, seed 0: target: compact13 has parts that may not apply" in words
     assert "1 of 2 cells are done, 1 failed." in words
     assert "25.0 %" in words
     assert "Far too few steps." in (tmp_path / "small-cpu.html").read_text()

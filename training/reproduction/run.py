@@ -125,12 +125,13 @@ def _train_and_judge(folder: Folder, cell: Cell, device: Device, hear: Hear) -> 
 
 
 def _train(folder: Folder, cell: Cell, device: Device, hear: Hear) -> None:
-    from training import checkpoint, trainer
-
     training, run = cell.training, folder.run(cell.training)
+    config = training.config()
+    from training import checkpoint, trainer  # heavy: nonsense is refused before
+
     if newest := checkpoint.last(run):
         facts = checkpoint.read(newest)
-        if other := differences(facts.config, training.config()):
+        if other := differences(facts.config, config):
             raise TrainError(f"{run} was trained with other settings ({'; '.join(other)}): remove it to train anew.")
         if facts.step == facts.steps:
             return
@@ -147,7 +148,7 @@ def _train(folder: Folder, cell: Cell, device: Device, hear: Hear) -> None:
                 self.told = time.monotonic()
 
     hear("opening its dataset")
-    trainer.train(folder.make(training.data), run, training.config(), resume=True, device=device, listener=Steps())
+    trainer.train(folder.make(training.data), run, config, resume=True, device=device, listener=Steps())
 
 
 def _judge(folder: Folder, cell: Cell, device: Device, hear: Hear) -> None:

@@ -51,7 +51,7 @@ _CPU_WORLDS = {
     **_NBALL,
     "push-t": Simulated("push_t", 200, 119, 4, 64, validation=0.2, minutes=3),
     "two-room": Simulated("two_room", 600, 92, 2, 64, (("size", 64),), validation=0.1, minutes=1),
-    "reacher": Simulated("reacher", 150, 119, 5, 64, validation=0.2, minutes=10),
+    "reacher": Simulated("reacher", 200, 119, 5, 64, validation=0.2, minutes=5),
     "cube": Simulated("cube", 60, 119, 6, 64, validation=0.2, minutes=11),
     **{f"nball-{n}, 20K": _NBALL[f"nball-{n}"] for n in (1, 3, 5)},
     # Films are labeled one by one, which takes longer than playing them.
@@ -73,8 +73,8 @@ _CPU_BUDGETS = {
     "aux-cem": _cpu(5_280),  # 22
     "regularizers": _cpu(9_600),  # 40
     "environments": _cpu(7_200, skip=5),  # 30
-    "ablation": _cpu(1_680, skip=5),  # 7
-    "depth": _cpu(3_840, skip=5),  # 16
+    "ablation": _cpu(1_560, skip=5),  # 6.5
+    "depth": _cpu(3_480, skip=5),  # 14.5
     "data-efficiency": _cpu(4_200, skip=5),  # 17.5
     "laziness": Budget("nball-cpu", 1_800, _LOOKS),  # 7.5
     "laziness, longer": Budget("nball-cpu", 5_400, _LOOKS),  # 22.5

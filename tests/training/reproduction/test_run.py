@@ -18,7 +18,7 @@ from training.reproduction.run import Listener, Reproduction, reproduce
 from training.reproduction.scale import HEAD, LEWM, Scale
 from training.reproduction.table import Column, Entry, Row, Table
 
-BROKEN = ("target.state=compact13", "target.matching=none")  # balls have no pose
+BROKEN = ("target.state=compact13",)  # which is no sum
 LONG = 200  # steps
 ROOT = str(Path(__file__).parents[3])
 
@@ -54,7 +54,7 @@ def test_cells_are_trained_judged_and_shown_and_one_that_fails_stops_nobody(tmp_
     assert list(heard.ended) == ["head, seed 0", "LeWM, seed 0"]
     assert any("judging, 1 of 1" in words for words in heard.words)
     assert list(failures) == ["LeWM, seed 0"]
-    assert "needs the column pose" in failures["LeWM, seed 0"]
+    assert "compact13 has parts that may not apply" in failures["LeWM, seed 0"]
     folder = Folder(tmp_path)
     whole, broken = table.cells
     figures = folder.figures(whole.training, whole.measures[0])
@@ -63,7 +63,7 @@ def test_cells_are_trained_judged_and_shown_and_one_that_fails_stops_nobody(tmp_
     assert folder.figures(broken.training, broken.measures[0]) is None
     page = (tmp_path / "small-cpu.md").read_text()
     assert "1 of 2 cells are done, 1 failed." in page
-    assert "failed: The target compact13 needs the column pose" in page
+    assert "failed: target: compact13 has parts that may not apply" in page
     assert "Traceback" not in page
     assert [cell.label for cell in Reproduction(table, tmp_path).cells] == ["LeWM, seed 0"]
     assert Reproduction(table, tmp_path).data == []
