@@ -1,10 +1,10 @@
-"""Real videos from our simulators, and the real command in a process of its own."""
+"""Real videos from our simulators, the real command in a process of its own, and a real Prefect server."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,22 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_episode(folder / "more" / "three.mp4", record(make("nball", balls=3), 40, seed=2))
     write_episode(folder / "room.mp4", record(make("two_room"), 40, seed=3))
     return folder
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Prefect server with a database of its own, to which flows of this process report."""
+    from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
+
+    from flows.local import server
+
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
+    # Logs on their way to the server would be waited for when it is gone.
+    quiet = {PREFECT_LOGGING_TO_API_ENABLED: False}
+    with server() as url, temporary_settings(updates={PREFECT_API_URL: url, **quiet}):
+        yield url
+    patch.undo()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -16,26 +15,14 @@ import numpy as np
 import psutil
 import pytest
 from prefect.exceptions import ParameterTypeError
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.label_videos import label_videos
-from flows.local import server
 from labeling.run import label_folder
 from tests.conftest import Command
 from tests.labeling.odd_videos import video
 from tests.labeling.test_run import contents
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Prefect server with a database of its own."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
-    with server() as url, temporary_settings(updates={PREFECT_API_URL: url}):
-        yield url
-    patch.undo()
 
 
 def test_flow_writes_the_same_store_as_the_command(api: str, videos: Path, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -14,12 +13,10 @@ import pytest
 import torch
 import typer
 from prefect.exceptions import ParameterTypeError
-from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
 from typer.testing import CliRunner, Result
 
 import training
 from flows import train_cli
-from flows.local import server
 from flows.threads import sleeping_threads
 from flows.train_world_model import heard_by, train_world_model
 from labeling.run import label_folder
@@ -117,18 +114,6 @@ def test_settings_of_a_preset_are_printed_as_a_file(tmp_path: Path) -> None:
     assert "size: 224" in printed.output
     result = spectrabox("train", "nowhere.zarr", "--config", tmp_path / "all.yaml")
     assert "is not a dataset" in result.output
-
-
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Prefect server with a database of its own."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
-    # Logs on their way to the server would be waited for when it is gone.
-    quiet = {PREFECT_LOGGING_TO_API_ENABLED: False}
-    with server() as url, temporary_settings(updates={PREFECT_API_URL: url, **quiet}):
-        yield url
-    patch.undo()
 
 
 @pytest.mark.slow
