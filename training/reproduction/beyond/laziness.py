@@ -5,11 +5,12 @@ A base world, and around it worlds and trainings that differ in one thing each. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from training.reproduction.beyond.course import Course
 from training.reproduction.beyond.courses import courses
-from training.reproduction.cells import Simulated
+from training.reproduction.cells import Folder, Simulated
 from training.reproduction.scale import LEWM, Scale
 from training.reproduction.table import LEFT_OUT, Column, Entry, Picture, Row, Table, Unit
 
@@ -80,7 +81,20 @@ def table(scale: Scale) -> Table:
     drawn = [(row.label, row.entries[0].trainings) for row in rows if row.entries[0].trainings]
     picture = Picture(lambda folder: courses(drawn, folder, (CONTROL, OTHERS)), caption)
     title = "Where a model without the head is lazy"
-    return Table(NAME, title, "", scale, columns, rows, notes, picture=picture)
+    return Table(NAME, title, "", scale, columns, rows, notes, lambda folder: found(rows, folder), picture)
+
+
+def found(rows: Sequence[Row], folder: Folder) -> list[str]:
+    """Where the control ball is represented in the end; of rows that are done with all of their seeds."""
+    seen: dict[str, list[str]] = {"every seed": [], "some seeds": [], "no seed": []}
+    for row in rows:
+        entry = row.entries[0]
+        taken = [folder.figures(run, entry.measure) for run in entry.trainings if entry.measure]
+        values = [figures[entry.figure].value for figures in taken if figures]
+        if values and len(values) == len(taken):
+            share = sum(values) / len(values)
+            seen["every seed" if share == 1 else "some seeds" if share else "no seed"].append(row.label)
+    return [f"The control ball is represented with {who}: {'; '.join(rows)}." for who, rows in seen.items() if rows]
 
 
 def _row(scale: Scale, level: Level) -> Row:

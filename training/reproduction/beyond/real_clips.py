@@ -78,12 +78,13 @@ def found(rows: Sequence[Row], folder: Folder) -> list[str]:
         if len(known) < 2:
             continue
         words = ", ".join(f"{name} {mean:.3f}" for name, mean in zip(VARIANTS, known.mean(axis=0), strict=True))
-        sentences.append(f"{what}, mean over {len(known)} held-out clips: {words}.")
+        title = what[0].upper() + what[1:]
+        sentences.append(f"{title}, mean over {len(known)} held-out clips: {words}.")
         for other, name in ((1, "without it"), (2, "without training")):
             change = known[:, 0] - known[:, other]
             mean = estimate([Figure(one) for one in change])
             sentences.append(
-                f"{what}: with the head higher than {name} in {(change > 0).sum()} of {len(known)} clips, by "
+                f"{title}: with the head higher than {name} in {(change > 0).sum()} of {len(known)} clips, by "
                 f"{mean.value:.3f} on average ({mean.low:.3f} to {mean.high:.3f}, Student's t over clips)."
             )
     return sentences

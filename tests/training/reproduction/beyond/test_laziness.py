@@ -14,7 +14,7 @@ from tests.training.reproduction.tiny_scale import TINY
 from training.envs import make
 from training.reproduction.beyond.course import represented_from
 from training.reproduction.beyond.laziness import LEVELS, Level, table
-from training.reproduction.cells import Folder, Simulated
+from training.reproduction.cells import Figure, Folder, Simulated, Times
 from training.reproduction.run import reproduce
 from training.reproduction.scale import Scale
 from training.reproduction.scales import CPU, PAPER
@@ -59,6 +59,7 @@ def test_two_real_cells_become_figures_and_a_picture(tmp_path: Path) -> None:
     text = (tmp_path / "laziness-cpu.md").read_text()
     assert "2 of 2 cells are done." in text
     assert "– never" in text
+    assert "The control ball is represented with no seed: base;" in text
     assert "the paper has no such table" in text
     assert "(laziness-cpu.png)" in text
     picture = cv2.imdecode(np.frombuffer((tmp_path / "laziness-cpu.png").read_bytes(), np.uint8), cv2.IMREAD_COLOR)
@@ -67,6 +68,22 @@ def test_two_real_cells_become_figures_and_a_picture(tmp_path: Path) -> None:
     page = (tmp_path / "laziness-cpu.html").read_text()
     assert 'src="data:image/png;base64,' in page
     assert ">paper<" not in page
+
+
+def test_the_map_in_words(tmp_path: Path) -> None:
+    whole, folder = table(CPU), Folder(tmp_path)
+    shares = {"base": (1, 1, 1), "3 white balls": (1, 0), "6 white balls": (0, 0), "slips of 1 px": (1,)}
+    for row in whole.rows:
+        measure = row.entries[0].measure
+        assert measure is not None
+        for training, value in zip(row.entries[0].trainings, shares.get(row.label, ()), strict=False):
+            folder.write(training, measure, {"control ball: represented": Figure(value, 1)}, Times(1, 1))
+    assert whole.find is not None
+    assert whole.find(folder) == [
+        "The control ball is represented with every seed: base.",
+        "The control ball is represented with some seeds: 3 white balls.",
+        "The control ball is represented with no seed: 6 white balls.",
+    ]  # of the slips the second seed is not done
 
 
 @pytest.mark.parametrize("scale", [CPU, PAPER])
