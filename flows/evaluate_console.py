@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Column, Table
 
@@ -59,8 +60,10 @@ def _writable(place: Path) -> Path:
 
 
 def _print(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    first, *others = headings
-    table = Table(Column(first, no_wrap=True), *(Column(heading, justify="right") for heading in others))
+    first, *others = (Column(heading.replace(" ", "\n"), no_wrap=True) for heading in headings)
+    for column in others:
+        column.justify = "right"
+    table = Table(first, *others, box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
     terminal.print(table)

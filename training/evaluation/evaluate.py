@@ -92,12 +92,12 @@ def evaluate(
     names = model.data.categories
     say("encoding frames")
     fitted, held_out = to_fit_and_judge(model, dataset, split, FITTED, JUDGED)
-    knowledge, notes = dict[str, Knowledge](), list[str]()
+    knowledge, notes, left_out = dict[str, Knowledge](), list[str](), dict[str, list[str]]()
     known = quantities(fitted, names) | _told(fitted, dataset, notes)
     asked = quantities(held_out, names) | _told(held_out, dataset, [])
     for name in [*asked, *(f"{kind}, position" for kind in names.values() if f"{kind}, position" not in asked)]:
-        if why_not := _cannot_be_judged(known.get(name), asked.get(name)):
-            notes.append(f"{name} is not judged: {why_not}.")
+        if why_not := _cannot_be_judged(name, known.get(name), asked.get(name)):
+            left_out.setdefault(why_not, []).append(name)
             continue
         say(f"probing: {name}")
         there, latents = asked[name], held_out.latents[asked[name].rows]
@@ -105,6 +105,7 @@ def evaluate(
         network = network_probe(task, model.device, epochs) if epochs else network_probe(task, model.device)
         spearman = distance_correlation(latents, there.values)
         knowledge[name] = Knowledge(spearman, linear_probe(task), network, len(there.rows))
+    notes += [f"Not judged: {'; '.join(missing)}: {why_not}." for why_not, missing in left_out.items()]
     say("imagining")
     prediction = prediction_errors(model, dataset, split, _ahead(model, dataset, split))
     verdict = monitors.monitor(_frames(held_out), _frames(fitted), names).verdict
@@ -126,15 +127,16 @@ def evaluate(
     return found, Material(model, dataset, fitted, held_out, trips)
 
 
-def _cannot_be_judged(known: Quantity | None, there: Quantity | None) -> str:
+def _cannot_be_judged(name: str, known: Quantity | None, there: Quantity | None) -> str:
     """Why something cannot be judged from what training frames and judged ones show; empty if it can."""
     if there is None:
         return "the judged frames do not show it, or it never moves there"
     if len(there.rows) < monitors.ENOUGH:
-        return f"only {len(there.rows)} of the judged frames show it"
+        return f"fewer than {monitors.ENOUGH} of the judged frames show it"
     if known is None or known.values.shape[1] != there.values.shape[1]:
         return "training episodes show other objects of that kind, or none"
-    return "" if there.values.std(axis=0).max() > 0 else "it never changes"
+    least = monitors.STILL if name.endswith(", position") else 0
+    return "" if there.values.std(axis=0).max() > least else "it hardly changes"
 
 
 def _no_trial(model: WorldModel, dataset: Dataset) -> list[str]:
@@ -151,9 +153,10 @@ def _whose_videos(dataset: Dataset, split: SplitName, episodes: np.ndarray) -> l
     notes = ["Where objects are is taken from the boxes of the dataset: mistakes in these count as the model's."]
     judged, trained = ({dataset.sources[one] for one in which} for which in (episodes, dataset.split("train")))
     if split != "train" and (both := judged & trained):
+        which = "All" if both == judged else f"{len(both)} of {len(judged)}"
         notes.append(
-            f"Of the {len(judged)} recordings with held-out episodes {len(both)} have training episodes as well: "
-            "a new recording may look different."
+            f"{which} recordings that are judged are trained on as well, in other stretches: a new one may look "
+            "different."
         )
     return notes
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from training.curves import as_it_is
 from training.evaluation.evaluate import Evaluation, Material
-from training.evaluation.latents import quantities, together
+from training.evaluation.latents import quantities
 from training.evaluation.strips import Reader, imagined_episode, trips_to_goals
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 KINDS = 4  # categories that have panels of their own, at most
 PAIRED = 700  # frames whose pairs are drawn
+MANY = 1000  # frames from which on dots are small
+FAR_OFF = 5.0  # errors of standing still, beyond which a logarithmic scale shows more
 INK, PAPER = "#e8eaed", "#1a1c20"  # on dark pages
 DARK: dict[Any, Any] = {
     "figure.facecolor": PAPER, "axes.facecolor": PAPER, "savefig.facecolor": PAPER, "text.color": INK,
@@ -53,14 +55,14 @@ def draw(found: Evaluation, material: Material, out: Path) -> list[Picture]:
          "the model imagined when it planned.",
          lambda: trips_to_goals(material.trips, reader, skip) if material.trips else None),
         ("imagined", "A true episode, and how it was imagined",
-         "Above: true frames and boxes. Below: the model saw the first frames, then only actions; each imagined latent "
+         "Above: true frames and boxes. Below: the model saw the first frames, then at most actions; each imagined latent "
          "is shown by the training frame that it is nearest to, with boxes (+: mean place of a kind that comes and "
          "goes) that a linear map reads off it, and dashed the true ones.", lambda: imagined_episode(material, reader)),
         ("prediction", "Error of imagined latents", "", lambda: _prediction(found)),
         ("distances", "Distances between latents and between objects", "Pairs of frames.",
          lambda: _distances(found, material)),
         ("projection", "Latents of judged frames, in the plane of their greatest spread",
-         "Coloured by where objects are, in shares of the image.", lambda: _projection(material)),
+         "Coloured by where objects are, in shares of the image.", lambda: _projection(found, material)),
     ]  # fmt: skip
     pictures = []
     for name, title, caption, figure in wanted:
@@ -81,25 +83,27 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _positions(material: Material) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Frames and positions (K, 2) of each category's first object, or of the mean where they come and go."""
-    found = quantities(material.held_out, material.model.data.categories)
-    every = f"{together(material.model.data.categories)}, position"
-    names = [name for name in found if name.endswith(", position") and name != every][:KINDS]
-    return {name.removesuffix(", position"): (found[name].rows, found[name].values[:, :2]) for name in names}
+def _positions(found: Evaluation, material: Material) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Frames and positions (K, 2) of the first object of each judged kind, or of the mean where they come and go."""
+    kinds = material.model.data.categories.values()
+    judged = [kind for kind in kinds if f"{kind}, position" in found.knowledge][:KINDS]
+    known = quantities(material.held_out, material.model.data.categories)
+    parts = {kind: known[f"{kind}, position"] for kind in judged}
+    return {kind: (part.rows, part.values[:, :2]) for kind, part in parts.items()}
 
 
-def _projection(material: Material) -> Figure | None:
+def _projection(found: Evaluation, material: Material) -> Figure | None:
     from sklearn.decomposition import PCA
 
-    kinds = _positions(material)
+    kinds = _positions(found, material)
     if not kinds:
         return None
     plane = PCA(2).fit_transform(material.held_out.latents)
     figure = _figure(7, 3.1 * len(kinds))
     for row, (name, (frames, places)) in zip(figure.subplots(len(kinds), 2, squeeze=False), kinds.items(), strict=True):
         for axes, values, axis in zip(row, places.T, "xy", strict=True):
-            dots = axes.scatter(*plane[frames].T, c=values, s=4, cmap="viridis", linewidths=0)
+            size = 4 if len(frames) > MANY else 16
+            dots = axes.scatter(*plane[frames].T, c=values, s=size, cmap="viridis", linewidths=0)
             axes.set_title(as_it_is(f"{name}, {axis}"), fontsize=9, loc="left")
             axes.set_xticks([])
             axes.set_yticks([])
@@ -110,17 +114,16 @@ def _projection(material: Material) -> Figure | None:
 def _distances(found: Evaluation, material: Material) -> Figure | None:
     from scipy.spatial.distance import pdist
 
-    kinds = _positions(material)
+    kinds = _positions(found, material)
     if not kinds:
         return None
     figure = _figure(3.6 * len(kinds), 3.4)
     panels = figure.subplots(1, len(kinds), squeeze=False)[0]
     for axes, (name, (frames, places)) in zip(panels, kinds.items(), strict=True):
         latents = material.held_out.latents[frames][:PAIRED]
-        axes.hexbin(pdist(places[:PAIRED]), pdist(latents), gridsize=40, cmap="magma_r", bins="log", linewidths=0)
-        known = found.knowledge.get(f"{name}, position")
-        rank = f": Spearman {known.spearman:.2f}" if known else ""
-        axes.set_title(as_it_is(f"{name}{rank}"), fontsize=9, loc="left")
+        axes.hexbin(pdist(places[:PAIRED]), pdist(latents), gridsize=40, cmap="viridis", bins="log", mincnt=1, lw=0)
+        rank = found.knowledge[f"{name}, position"].spearman
+        axes.set_title(as_it_is(f"{name}: Spearman {rank:.2f}"), fontsize=9, loc="left")
         axes.set_xlabel("distance of positions, image widths", fontsize=8)
         axes.set_ylabel("distance of latents", fontsize=8)
     return figure
@@ -131,10 +134,13 @@ def _prediction(found: Evaluation) -> Figure:
     axes = figure.subplots()
     steps = np.arange(1, len(found.prediction) + 1)
     axes.plot(steps, found.prediction, "o-")
-    axes.axhline(1, color="C7", ls="--", lw=1)
-    axes.text(steps[0], 1.02, "as if nothing moved", fontsize=8, color="C7")
+    axes.axhline(1, color="C7", ls="--", lw=1, label="as if nothing moved")
+    axes.legend(fontsize=8, frameon=False)
     axes.set_xlabel("steps ahead", fontsize=9)
     axes.set_ylabel("error over that of standing still", fontsize=9)
-    axes.set_ylim(0, max(1.15, *found.prediction))
+    if max(found.prediction) > FAR_OFF:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, 1.1 * max(1, *found.prediction))
     axes.grid(alpha=0.25)
     return figure

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 HEADINGS = ("", "Spearman", "line: error", "r", "R²", "net: error", "r", "R²")
-PLANS = ("actions to the goal", "frames seen", "actions allowed", "plans that reach it", "random actions", "starts")
+PLANS = ("actions to goal", "frames seen", "actions allowed", "plans arrive", "random actions", "starts", "left out")
 TEMPLATE = "page.html"
+WILD = 99
 
 
 def write(found: Evaluation, material: Material, out: Path) -> Path:
@@ -45,8 +46,8 @@ def html(found: Evaluation, pictures: list[Picture]) -> str:
 def judged(found: Evaluation) -> str:
     """What the figures are about, in a sentence."""
     whose = "held-out" if found.split == "validation" else "training"
-    text = f"Judged at step {found.step} on {found.frames} frames of {found.episodes} {whose} episodes of "
-    text += f"{found.dataset}."
+    episodes = f"{found.episodes} {whose} episode{'s' if found.episodes != 1 else ''}"
+    text = f"Judged at step {found.step} on {found.frames} frames of {episodes} of {found.dataset}."
     return text if whose == "held-out" else f"{text} The model was trained on them; probes were fitted on others."
 
 
@@ -66,7 +67,7 @@ def rows(found: Evaluation) -> list[tuple[str, ...]]:
     """The table of what latents know, a row for each quantity."""
     return [
         (name, f"{known.spearman:.3f}", *(
-            f"{value:.3g}"
+            _short(value)
             for reading in (known.linear, known.network)
             for value in (reading.error, reading.pearson, reading.r2)
         ))
@@ -74,11 +75,18 @@ def rows(found: Evaluation) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
+def _short(value: float) -> str:
+    """Three decimals; a probe may be wrong by any factor, and then its digits say nothing."""
+    if abs(value) >= WILD:
+        return f"> {WILD}" if value > 0 else f"< -{WILD}"
+    return f"{value:.3f}" if abs(value) < 1 else f"{value:.1f}"
+
+
 def tried(found: Evaluation) -> list[tuple[str, ...]]:
     """The table of plans, a row for each way in which they were tried out."""
     return [
         (str(one.horizon), str(one.context), str(one.budget), _percent(one.plans), _percent(one.random),
-         f"{one.plans.trials} ({one.solved} left out: reached already)")
+         str(one.plans.trials), str(one.solved))
         for one in found.success
     ]  # fmt: skip
 
@@ -89,7 +97,7 @@ def _percent(rate: Rate) -> str:
 
 def ahead(found: Evaluation) -> str:
     """Errors of imagined latents in a line."""
-    return ", ".join(f"{error:.2f}" for error in found.prediction)
+    return ", ".join(f"{error:.2f}" if error < WILD else f"> {WILD}" for error in found.prediction)
 
 
 def markdown(found: Evaluation) -> str:

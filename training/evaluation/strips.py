@@ -74,13 +74,14 @@ def imagined_episode(material: Material, reader: Reader) -> Figure | None:
     for step in range(length):
         _show(upper[step], truth["frames"][step])
         _show(lower[step], np.asarray(dataset.array("frames")[int(likeness[step])]))
-        for slot in np.flatnonzero(truth["present"][step]):
+        there = np.flatnonzero(truth["present"][step])
+        for slot in there:
             for axes, style in ((upper[step], "-"), (lower[step], DASHED)):
                 _outline(axes, truth["boxes"][step, slot], _colour(category[slot]), style)
         for kind, box in zip(reader.kinds, boxes[step], strict=True):
             _outline(lower[step], box, _colour(kind), "-")
-        for kind, place in places.items():
-            _cross(lower[step], place[step], _colour(kind))
+        for kind in places.keys() & set(category[there].tolist()):
+            _cross(lower[step], places[kind][step], _colour(kind))
         upper[step].set_title("seen" if step < context else f"+{step - context + 1}", fontsize=8)
     upper[0].set_ylabel("true", fontsize=9)
     lower[0].set_ylabel("imagined", fontsize=9)
@@ -137,7 +138,8 @@ def _outline(axes: Axes, box: np.ndarray, colour: str, style: object) -> None:
     from matplotlib.patches import Rectangle
 
     x, y, w, h = box
-    axes.add_patch(Rectangle((x - w / 2, y - h / 2), w, h, fill=False, color=colour, lw=1.2, ls=style))
+    thick = 1.4 if style == "-" else 0.9
+    axes.add_patch(Rectangle((x - w / 2, y - h / 2), w, h, fill=False, color=colour, lw=thick, ls=style))
 
 
 def _cross(axes: Axes, place: np.ndarray, colour: str) -> None:

@@ -100,7 +100,7 @@ def test_what_is_hardly_seen_is_not_judged_and_that_is_said(tmp_path: Path) -> N
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "out" / "evaluation.json").read_text())
     assert set(found["knowledge"]) == {"red, position"}
-    assert any(note.startswith("white, position is not judged") for note in found["notes"])
+    assert any(note.startswith("Not judged: white, position: the judged frames") for note in found["notes"])
 
 
 def test_a_folder_that_cannot_be_written_to_is_said_before_the_work(run: Path, tmp_path: Path) -> None:

@@ -34,6 +34,13 @@ def test_nothing_is_read_off_noise(positions: np.ndarray) -> None:
         assert abs(reading.pearson) < 0.1
 
 
+def test_few_frames_are_not_learned_by_heart(positions: np.ndarray) -> None:
+    """40 numbers and 50 frames: a probe that fits them all is far off everywhere else."""
+    rng = np.random.default_rng(3)
+    latents = np.concatenate([positions[:100] + rng.normal(0, 4, (100, 2)), rng.normal(size=(100, 38))], axis=1)
+    assert linear_probe(task(latents, positions[:100])).r2 > 0.3
+
+
 def test_a_network_reads_what_a_line_cannot(positions: np.ndarray) -> None:
     angle = (positions - 40) / 20 * 0.9 * np.pi
     folded = np.concatenate([np.cos(angle), np.sin(angle)], axis=1)
