@@ -54,6 +54,8 @@ def reproduce_table(
 ) -> dict[str, str]:
     """Run what is left of a table; why cells failed, by their label."""
     this = Reproduction(build(table, scale, videos), out, device, _listener.get())
+    if this.table.needs:
+        raise JobFailed(this.table.needs)
     cells, data = this.cells, this.data
     this.listener.planned(len(cells) + len(data))
     failures: dict[str, str] = {}
