@@ -55,7 +55,7 @@ def draw(found: Evaluation, material: Material, out: Path) -> list[Picture]:
          "the model imagined when it planned.",
          lambda: trips_to_goals(material.trips, reader, skip) if material.trips else None),
         ("imagined", "A true episode, and how it was imagined",
-         "Above: true frames and boxes. Below: the model saw the first frames, then at most actions; each imagined latent "
+         "Above: true frames and boxes. Below: the model saw the first frames, then no more than actions. A latent "
          "is shown by the training frame that it is nearest to, with boxes (+: mean place of a kind that comes and "
          "goes) that a linear map reads off it, and dashed the true ones.", lambda: imagined_episode(material, reader)),
         ("prediction", "Error of imagined latents", "", lambda: _prediction(found)),
