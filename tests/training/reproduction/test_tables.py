@@ -128,6 +128,13 @@ def test_head_and_baseline_differ_in_the_weights_of_the_head_alone() -> None:
     assert head == plain
 
 
+def test_hungarian_matching_may_exchange_objects_of_different_kinds() -> None:
+    """Push-T has one object of each kind: within kinds, all ways of matching would be the same training."""
+    table = build("matching")
+    for row in ("frame Hungarian", "sequence Hungarian"):
+        assert _entry(table, row, 0).trainings[0].config().target.grouping == "all"
+
+
 def test_what_is_left_out_at_a_scale_has_no_cells() -> None:
     entry = _entry(build("aux-cem", "cpu"), "n = 1, 50K episodes", 0)
     assert entry.trainings == ()
