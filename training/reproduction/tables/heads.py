@@ -24,8 +24,8 @@ def table(scale: Scale) -> Table:
         for depth in DEPTHS
     ]
     notes = (
-        "The paper prints heads of 18 numbers, which is one sum for all balls; ours have 18 for the red ball and 18 for "
-        "the white ones, unless a row says otherwise.",
+        "The paper prints heads of 18 numbers, which is one sum for all balls; ours have 18 for the red ball and 18 "
+        "for the white ones, unless a row says otherwise.",
         "The paper's head has two layers. It reports laziness with slightly deeper ones, without numbers: rows with "
         "other depths are ours.",
     )
