@@ -30,10 +30,10 @@ VIDEO, FRAME, COMPARED = 0.3, 0.004, 10.0
 def table(scale: Scale) -> Table:
     """At a scale."""
     columns = (
-        Column("", "percent", "success"),
+        Column("plans", "percent", "success"),
         *(Column(name, "correlation", "Spearman") for name in ("controlled", "others", "all")),
         *(Column(name, "correlation", "linear probe, r") for name in ("controlled", "others", "all")),
-        Column("HOTA", "correlation", "labels"), Column("edges", "percent", "labels"),
+        Column("HOTA", "correlation", "labels"), Column("edges", "error", "labels"),
         Column("right kind", "percent", "labels"),
     )  # fmt: skip
     rows = [row for world in WORLDS for row in _rows(scale, world)]
