@@ -68,7 +68,7 @@ def _cpu(steps: int, skip: int = 1) -> Budget:
 
 _LOOKS = ("validate_every=150",)  # the course of training is what the table is about
 _CPU_BUDGETS = {
-    "nball-1": _cpu(19_200),  # 80 minutes
+    "nball-1": _cpu(8_400),  # 35 minutes
     "nball": _cpu(3_840),  # 16
     "aux-cem": _cpu(5_280),  # 22
     "regularizers": _cpu(9_600),  # 40
@@ -174,7 +174,8 @@ CPU = Scale(
     worlds=_CPU_WORLDS,
     budgets=_CPU_BUDGETS,
     seeds={
-        "nball-success, nball-3": _THREE, "aux-cem": _THREE, "aux-cem, Fourier": (0,), "heads, nball-3": _THREE,
+        "nball-success, nball-1": (0, 1), "nball-success, nball-3": _THREE, "aux-cem": _THREE,
+        "aux-cem, Fourier": (0,), "heads, nball-3": _THREE,
         "heads, depth": (0,), "matching, nball-3": _THREE, "noise, nball-3": _THREE, "depth": _THREE,
         "data-efficiency": (0, 1), "laziness": (0, 1), "laziness, base": _THREE, "laziness, longer": (0,),
         "laziness, positions as noise": _THREE, "labels": _THREE, "labels, two-room": (0,), "labels, LeWM": (0,),
