@@ -64,7 +64,7 @@ def _print(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     first, *others = (heading.replace(" ", "\n") for heading in headings)
     names = Column(first, min_width=max(map(len, first.split("\n"))))
     numbers = [Column(heading, justify="right", no_wrap=True) for heading in others]
-    table = Table(names, *numbers, box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Table(names, *numbers, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
     terminal.print(table)
