@@ -6,6 +6,7 @@ As Markdown and as one HTML page: our numbers beside the paper's, with intervals
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
@@ -35,6 +36,11 @@ _FORMATS: dict[Unit, Callable[[float], str]] = {
     "count": lambda value: f"{value:.1f}",
     "steps": lambda value: f"{value:,.0f}",
 }
+# What a figure can be: Student's interval of two runs may reach beyond.
+_RANGES: dict[Unit, tuple[float, float]] = {
+    "percent": (0, 1), "correlation": (-1, 1), "error": (0, math.inf), "pixels": (0, math.inf), "count": (0, math.inf),
+    "steps": (0, math.inf),
+}  # fmt: skip
 _ENDS: dict[Unit, Callable[[float], str]] = {**_FORMATS, "percent": lambda value: f"{100 * value:.1f}"}
 
 
@@ -160,7 +166,8 @@ def _found(table: Table, folder: Folder) -> list[str]:
 def _interval(found: Estimate, unit: Unit) -> str:
     if found.low is None or found.high is None:
         return ""
-    return f"({_ENDS[unit](found.low)} to {_ENDS[unit](found.high)})"
+    least, most = _RANGES[unit]
+    return f"({_ENDS[unit](max(least, found.low))} to {_ENDS[unit](min(most, found.high))})"
 
 
 def _state(cell: Cell, folder: Folder) -> str:

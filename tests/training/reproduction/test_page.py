@@ -39,6 +39,16 @@ def test_means_intervals_seeds_and_the_papers_number(tmp_path: Path) -> None:
     assert 'href="http' not in page
 
 
+def test_intervals_end_where_figures_do(tmp_path: Path) -> None:
+    table, folder = small_table(SEEDS), Folder(tmp_path)
+    entry = table.rows[0].entries[0]
+    assert entry.measure is not None
+    for training, value in zip(entry.trainings, (-0.2, 0.9), strict=False):
+        folder.write(training, entry.measure, {"plans": Figure(value)}, Times(1.0, 1.0))
+    assert "(-1.000 to 1.000)" in shown(entry, "correlation", folder).as_text()
+    assert "(0.000 to " in shown(entry, "pixels", folder).as_text()
+
+
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     table, folder = small_table(), Folder(tmp_path)
     entry = table.rows[0].entries[0]
