@@ -17,6 +17,7 @@ import numpy as np
 from labeling.drawing import Style, draw_tracks, draw_trail, enlarged
 from labeling.folder import inside
 from labeling.palette import category_colours
+from labeling.places import Place, fetched, on_disk, place
 from labeling.store import Store, StoreError, VideoLabels
 from labeling.video import Frame, Video, VideoError
 
@@ -31,8 +32,9 @@ Progress = Callable[[str, int, int], None]  # video id, frames done, frames in a
 
 
 def write_overlays(
-    store: Store, out: Path, videos: Path | None = None, only: Sequence[str] = (), progress: Progress | None = None
-) -> list[Path]:
+    store: Store, out: Path, videos: str | Place | None = None, only: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> list[Path]:  # fmt: skip
     """Write one mp4 per labeled video into the folder `out`, and return their paths.
 
     Args:
@@ -47,24 +49,26 @@ def write_overlays(
         VideoError: A video is not the one that was labeled, cannot be decoded, or is said to be outside of the folder.
     """
     chosen = [_find(store, key) for key in only] or [store[id] for id in store]
-    folder = videos or store.videos_folder
+    folder = place(videos) if videos else store.videos_folder
     sources = [inside(folder, labels.source) for labels in chosen]
     missing = [source for source in sources if not source.exists()]
     if missing:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise StoreError(f"{missing[0]}{others} cannot be found. Give the folder of the videos with --videos.")
-    out = Path(out).expanduser()
+    out = on_disk(out, "the folder of the overlays")
     out.mkdir(parents=True, exist_ok=True)
     colours = category_colours(store)
     paths = []
     for labels, source in zip(chosen, sources, strict=True):
         path = out / _name(labels.id, store)
-        if path.exists() and path.samefile(source):
+        if isinstance(source, Path) and path.exists() and path.samefile(source):
             raise StoreError(f"{path} is the video itself and would be overwritten. Choose another folder with --out.")
         part = path.with_name(f".{path.stem}.part.mp4")
         try:
             kinds = [colours.get(int(kind), colours[-1]) for kind in labels.tracks.category]
-            _encode(_drawn(labels, source, kinds, progress), labels, part)
+            with fetched(source) as file:
+                part.unlink(missing_ok=True)  # left behind, or a link that leads elsewhere
+                _encode(_drawn(labels, file, kinds, progress), labels, part)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

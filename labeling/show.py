@@ -1,7 +1,7 @@
 """What is in a store, at a glance?
 
-Takes a store and returns what a terminal prints: a table of videos, one of categories with their colours, and the
-videos that failed with their reasons.
+Takes a store and returns what a terminal prints: a table of videos, one of categories with their colours, the videos
+that failed with their reasons, and how far its review got.
 """
 
 from __future__ import annotations
@@ -15,19 +15,29 @@ from rich.table import Table
 from rich.text import Text
 
 from labeling.palette import NEUTRAL
+from labeling.review.review import Misfit, Review
 from labeling.store import Store
 from labeling.tracks import UNASSIGNED
 
 
 def summary(store: Store) -> RenderableType:
-    """Tables of a store's videos, categories and failures, ready to print."""
+    """Tables of a store's videos, categories, failures and review, ready to print."""
     sizes: Counter[int] = Counter()
     parts: list[RenderableType] = [_videos(store, sizes)]
+    if store.removed:
+        parts += [Text("(removed): no longer there when a run last looked; spectrabox label --prune forgets it")]
     if sizes:
         parts += ["", _categories(store, sizes)]
     if store.failures:
         parts += ["", _failures(store)]
+    if store.review:
+        parts += ["", *_review(store, store.review)]
     return Group(*parts)
+
+
+def misfits(store: Store) -> list[Misfit]:
+    """Edits of reviewers that do not fit the labels any more."""
+    return store.review.misfits(store.ids) if store.review else []
 
 
 def _videos(store: Store, sizes: Counter[int]) -> Table:
@@ -39,12 +49,13 @@ def _videos(store: Store, sizes: Counter[int]) -> Table:
     totals = np.zeros(2, int)
     for id in store:
         labels = store[id]
-        kinds = np.asarray(store.root[f"videos/{id}/category"]).tolist()
+        kinds = labels[:0].tracks.category.tolist()
         sizes.update(kinds)
         totals += labels.frames, len(kinds)
         reasons = Counter(str(row["reason"]) for row in labels.reasons)
         dropped = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()) or "–"
-        table.add_row(Text(labels.source), f"{labels.frames:,}", str(len(kinds)), str(len(set(kinds))), Text(dropped))
+        name = Text.assemble(labels.source, (" (removed)" if labels.removed else "", "yellow"))
+        table.add_row(name, f"{labels.frames:,}", str(len(kinds)), str(len(set(kinds))), Text(dropped))
     if len(store) > 1:
         table.add_section()
         known = sum(kind != UNASSIGNED for kind in sizes)
@@ -68,6 +79,18 @@ def _failures(store: Store) -> Table:
     for source, reason in sorted(store.failures.items()):
         table.add_row(Text(source, "red"), Text(reason))
     return table
+
+
+def _review(store: Store, review: Review) -> list[RenderableType]:
+    checked = sum(bool(labels.checked) for labels in store.values())
+    count = len(review.log.done)
+    said = f"reviewed: {count:,} edit{'' if count == 1 else 's'}, {checked} of {len(store)} videos checked"
+    if not (found := misfits(store)):
+        return [Text(said)]
+    table = _table("", ("no longer fits", "left"), ("why", "left"))
+    for misfit in found:
+        table.add_row(Text(misfit.what, "yellow"), Text(misfit.why))
+    return [Text(said), "", table]
 
 
 def _table(title: str, *columns: tuple[str, JustifyMethod]) -> Table:

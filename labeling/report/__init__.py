@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labeling.palette import NEUTRAL, category_colours, category_names, ink
+from labeling.places import Place, on_disk, place
+from labeling.provenance import how_made
 from labeling.report.charts import POINTS, scatter
+from labeling.report.pages import render, save
 from labeling.report.stills import Pictures, pictured, strip_budget, take_pictures
 from labeling.report.views import BestView, VideoView, choose_examples, view
 from labeling.store import Store, StoreError
@@ -22,7 +25,6 @@ from labeling.tracks import UNASSIGNED
 EXAMPLES = 8  # crops of a category
 GALLERY = 60  # categories with crops
 OPEN = 6  # videos whose details are open from the start
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Kind:
 
 
 def write_report(
-    store: Store, out: Path, videos: Path | None = None, progress: Callable[[int, int], None] | None = None
+    store: Store, out: Path, videos: str | Place | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Path:
     """Write the report of a store into the folder `out`, and return the path of its `index.html`.
 
@@ -54,44 +56,32 @@ def write_report(
         StoreError: The page cannot be written.
         VideoError: A video is said to be outside of the folder.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+    out = on_disk(out, "the report")
     views = [view(store[id]) for id in store]
     if not views and not store.failures:
         raise StoreError(f"{store.path} has no labeled video yet. Finish: spectrabox label FOLDER --out {store.path}")
-    folder = videos or store.videos_folder
+    folder = place(videos) if videos else store.videos_folder
     examples = choose_examples(views, EXAMPLES)
     pictures = _pictures(views, examples, folder, progress)
     plot = scatter(store)
     kinds = _kinds(store, views, examples, pictures)
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    text = environment.get_template("page.html").render(
-        title=folder.name or str(folder),
+    text = render(
+        "page.html", title=folder.name or str(folder),
         store=store, folder=folder, attributes=dict(store.root.attrs), failures=sorted(store.failures.items()),
         views=views, pictures=pictures, kinds=kinds, look={kind.id: kind for kind in kinds}, plot=plot,
-        figures=_figures(store, views), notes=_notes(views, pictures, kinds, plot.views if plot else 0),
-        style=(HERE / "style.css").read_text(encoding="utf-8"), open_videos=OPEN, nothing=bool(views) and not any(
+        figures=_figures(store, views), removed=set(store.removed), made=how_made(store),
+        notes=_notes(store, views, pictures, kinds, plot.views if plot else 0),
+        open_videos=OPEN, nothing=bool(views) and not any(
             found.strip for found in pictures.values()
         ),
     )  # fmt: skip
-    out = Path(out).expanduser()
-    page = out / "index.html"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        part = out / ".index.html.part"
-        part.write_text(text, encoding="utf-8", errors="backslashreplace")
-        part.replace(page)
-    except OSError as error:
-        raise StoreError(f"{page} cannot be written: {error.strerror}. Choose another folder with --out.") from error
-    return page
+    return save(out / "index.html", text)
 
 
 def _pictures(
     views: list[VideoView],
     examples: dict[int, list[BestView]],
-    folder: Path,
+    folder: Place,
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, Pictures]:
     """The pictures of every video; decodes one video at a time."""
@@ -103,10 +93,13 @@ def _pictures(
     count = pictured(len(views))
     budget = strip_budget(count)
     pictures: dict[str, Pictures] = {}
-    for place, video in enumerate(views):
-        pictures[video.id] = take_pictures(video, wanted.get(video.id, []), folder, budget if place < count else 0)
+    for order, video in enumerate(views):
+        pictures[video.id] = take_pictures(
+            video.source, (video.height, video.width), [still.frame for still in video.strip],
+            wanted.get(video.id, []), folder, budget if order < count else 0,
+        )  # fmt: skip
         if progress:
-            progress(place + 1, len(views))
+            progress(order + 1, len(views))
     return pictures
 
 
@@ -140,9 +133,14 @@ def _figures(store: Store, views: list[VideoView]) -> list[tuple[str, str]]:
     return [(name, f"{value:,}") for name, value in values.items()]
 
 
-def _notes(views: list[VideoView], pictures: dict[str, Pictures], kinds: list[Kind], points: int) -> list[str]:
+def _notes(
+    store: Store, views: list[VideoView], pictures: dict[str, Pictures], kinds: list[Kind], points: int
+) -> list[str]:
     """What the page leaves out, in sentences."""
     notes = []
+    if gone := len(store.removed):
+        verb = "was" if gone == 1 else "were"
+        notes.append(f"{gone:,} of {len(views):,} videos {verb} no longer there when a run last looked.")
     if points > POINTS:
         notes.append(f"The scatter shows {POINTS:,} of {points:,} views, spread evenly over the videos.")
     if len(views) > pictured(len(views)):
@@ -153,6 +151,6 @@ def _notes(views: list[VideoView], pictures: dict[str, Pictures], kinds: list[Ki
         notes.append(f"{few:,} videos show fewer frames than others, because theirs are large.")
     if len([kind for kind in kinds if kind.tracks]) > GALLERY:
         notes.append(f"Example crops are shown for the {GALLERY} categories with most tracks.")
-    if gone := [found for found in pictures.values() if found.missing]:
-        notes.append(f"{len(gone):,} of {len(views):,} videos have no pictures here: {gone[0].missing}.")
+    if missing := [found for found in pictures.values() if found.missing]:
+        notes.append(f"{len(missing):,} of {len(views):,} videos have no pictures here: {missing[0].missing}.")
     return notes

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import zarr
 
 from labeling.store import Store
 from labeling.tracks import UNASSIGNED, Tracks
 from labeling.vocabulary import unit
+from labeling.zarr_io import complete_group, load
 
 BARS = 150  # of one track; more cannot be told apart on a screen
 POINTS = 2000  # of the scatter; more would make the page slow
@@ -91,20 +91,22 @@ def scatter(store: Store) -> Scatter | None:
     words = store.vocabulary
     if words is None or not len(words.axes):
         return None
+    merged = store.review.into if store.review else {}
     places: list[np.ndarray] = []
     kinds: list[np.ndarray] = []
     titles: list[str] = []
     for id in store:
-        stage = store.root.get(f"stages/{id}")
-        if not isinstance(stage, zarr.Group) or "embedding" not in stage:
+        stage = complete_group(store.root, f"stages/{id}")
+        if stage is None:  # labels that were imported
             continue
-        embedding, owner = np.asarray(stage["embedding"]), np.asarray(stage["embedding_track"])
+        embedding, owner = load(stage, "embedding"), load(stage, "embedding_track")
         if not len(owner):
             continue
         kind = np.full(len(owner), UNASSIGNED)
         for track in np.unique(owner):
             own = owner == track
-            kind[own] = words.assign(embedding[own].mean(0, keepdims=True))[0]
+            found = int(words.assign(embedding[own].mean(0, keepdims=True))[0])
+            kind[own] = merged.get(found, found)
         places.append(words.project(unit(embedding)))
         kinds.append(kind)
         titles += [store[id].source] * len(owner)
@@ -121,7 +123,7 @@ def scatter(store: Store) -> Scatter | None:
         return Point(round(float(x), 1), round(float(PLOT[1] - y), 1), category, title)
 
     points = [point(plane[i], int(kind[i]), titles[i]) for i in chosen]
-    return Scatter(points, [point(place, k, "") for k, place in enumerate(centres)], len(plane))
+    return Scatter(points, [point(place, merged.get(k, k), "") for k, place in enumerate(centres)], len(plane))
 
 
 def _clock(seconds: float, step: float) -> str:

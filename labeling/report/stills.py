@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import cv2
 import numpy as np
 
 from labeling.folder import inside
-from labeling.report.views import BestView, VideoView
+from labeling.places import Place, fetched
+from labeling.report.views import BestView
 from labeling.video import Video, VideoError
 
 DECODED = 1280  # longest side from which crops are cut
@@ -40,23 +40,35 @@ class Pictures:
     left_out: int = 0  # frames of the strip that did not fit
 
 
-def take_pictures(video: VideoView, examples: Sequence[BestView], folder: Path, budget: int) -> Pictures:
+def take_pictures(
+    source: str, size: tuple[int, int], strip: Iterable[int], examples: Sequence[BestView], folder: Place, budget: int
+) -> Pictures:
     """Frames of the strip and crops of `examples` of one video, the strip in at most `budget` bytes.
 
-    A video that is said to be outside of the folder is refused with a VideoError.
+    Args:
+        source: Path of the video below the folder.
+        size: Its height and width; another video of that name is not shown.
+        strip: The frames of the strip.
+        examples: What is cut out.
+        folder: Where the videos are.
+        budget: Bytes of the strip.
+
+    Raises:
+        VideoError: The video is said to be outside of the folder.
     """
-    path = inside(folder, video.source)
+    path = inside(folder, source)
     if not path.exists():
         return Pictures(missing=f"{path} is not there any more")
-    wanted = {still.frame for still in video.strip} if budget else set()
+    wanted = set(strip) if budget else set()
     try:
-        source = Video(path, DECODED)
-        if (source.height, source.width) != (video.height, video.width):
-            return Pictures(missing=f"{path} is not the video that was labeled: its size is another")
-        frames = _frames(source, wanted | {best.frame for best in examples})
+        with fetched(path) as file:
+            video = Video(file, DECODED)
+            if (video.height, video.width) != size:
+                return Pictures(missing=f"{path} is not the video that was labeled: its size is another")
+            frames = _frames(video, wanted | {best.frame for best in examples})
     except VideoError as error:
         return Pictures(missing=str(error))
-    pictures = Pictures(crops={b.instance: _crop(frames[b.frame], b, source) for b in examples if b.frame in frames})
+    pictures = Pictures(crops={b.instance: _crop(frames[b.frame], b, video) for b in examples if b.frame in frames})
     _fill_strip(pictures, {frame: frames[frame] for frame in sorted(wanted) if frame in frames}, budget)
     pictures.left_out = len(wanted) - len(pictures.strip)
     return pictures

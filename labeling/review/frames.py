@@ -1,0 +1,165 @@
+"""How do frames get into a browser?
+
+Not every browser plays every codec, and none shows frame 137 for sure. So frames are decoded here, by number, and sent
+as pictures, a stretch at a time; what was shown lately is held, in bounded memory, and a few videos stay open where
+they were last read, so that playing goes on without a jump.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from labeling.folder import inside
+from labeling.pipeline import fingerprint
+from labeling.places import Place, fetched
+from labeling.video import Frame, Video, VideoError
+
+LONGEST_SIDE = 1280  # pixels; larger frames are reduced
+SIDES = (160, 320, 640, 960, LONGEST_SIDE)  # what a page may ask for
+SHARP = 256  # up to this size pictures lose nothing, since each pixel of theirs is seen
+QUALITY = 86
+OPEN = 4  # videos that are open at a time
+READERS = 2  # places in a video that are read from at a time: one that plays, one that somebody jumped to
+NEAR = 48  # frames up to which it is quicker to read on than to jump
+BACK = 16  # frames that are read before one from which somebody steps backwards
+HELD = 192 << 20  # bytes of pictures in memory
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A video as the store knows it."""
+
+    id: str
+    source: str  # path below the folder
+    size: tuple[int, int]  # height and width
+    frames: int
+    sha256: str
+    fingerprint: str = ""  # of the file as it was when it was labeled; the same: its content need not be read
+
+
+class Pictures:
+    """Frames of videos as pictures; may be used by several threads."""
+
+    def __init__(self, folder: Place, held: int = HELD) -> None:
+        self._folder, self._most = folder, held
+        self._reels: OrderedDict[str, _Reel] = OrderedDict()
+        self._held: OrderedDict[tuple[str, int, int], bytes] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def stretch(self, video: Wanted, begin: int, end: int, side: int) -> Iterator[bytes]:
+        """Frames `begin` to before `end`, each as its number, the length of its picture (uint32) and the picture.
+
+        Raises:
+            VideoError: The video is not there, is not the one that was labeled, or cannot be decoded.
+        """
+        side = next((one for one in SIDES if one >= side), LONGEST_SIDE)
+        for number in range(max(0, begin), min(end, video.frames)):
+            picture = self._picture(video, number, side)
+            yield struct.pack("<II", number, len(picture)) + picture
+
+    def _picture(self, video: Wanted, number: int, side: int) -> bytes:
+        key = (video.id, number, side)
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+                return self._held[key]
+            reel = self._reel(video)
+        with reel.lock:
+            if key in self._held:  # somebody else wanted the same
+                return self._held[key]
+            is_back = (video.id, number + 1, side) in self._held
+            picture = b""
+            for frame in reel.read(max(0, number - BACK) if is_back else number, number):
+                picture = _coded(frame.image, side)
+                self._hold((video.id, frame.index, side), picture)
+        return picture
+
+    def _hold(self, key: tuple[str, int, int], picture: bytes) -> None:
+        with self._lock:
+            if key not in self._held:
+                self._held[key] = picture
+                self._bytes += len(picture)
+            while self._bytes > self._most and len(self._held) > 1:
+                self._bytes -= len(self._held.popitem(last=False)[1])
+
+    def _reel(self, video: Wanted) -> _Reel:
+        if video.id not in self._reels:
+            self._reels[video.id] = _Reel(self._folder, video)
+            while len(self._reels) > OPEN:
+                self._reels.popitem(last=False)[1].close()
+        self._reels.move_to_end(video.id)
+        return self._reels[video.id]
+
+    def close(self) -> None:
+        """Let go of all videos, and of the copies of those that are in a bucket."""
+        with self._lock:
+            while self._reels:
+                self._reels.popitem()[1].close()
+
+
+class _Reel:
+    """An open video, and where in it frames are read."""
+
+    def __init__(self, folder: Place, wanted: Wanted) -> None:
+        self._folder, self._wanted = folder, wanted
+        self._stack = ExitStack()
+        self._video: Video | None = None
+        self._readers: OrderedDict[int, Iterator[Frame]] = OrderedDict()  # by the frame that comes next
+        self.lock = threading.Lock()
+
+    def read(self, start: int, number: int) -> list[Frame]:
+        """Frames `start` to `number`."""
+        video = self._video or self._opened()
+        near = [place for place in self._readers if place <= number and number - place <= NEAR]
+        place = max(near, default=-1)
+        reader = self._readers.pop(place) if near else video.frames(start)
+        frames: list[Frame] = []
+        for frame in reader:
+            if frame.index >= start:
+                frames.append(frame)
+            if frame.index == number:
+                break
+        if not frames or frames[-1].index != number:
+            raise VideoError(f"{self._wanted.source} has no frame {number}: it is not the video that was labeled.")
+        self._readers[number + 1] = reader
+        while len(self._readers) > READERS:
+            self._readers.popitem(last=False)
+        return frames
+
+    def _opened(self) -> Video:
+        source = inside(self._folder, self._wanted.source)
+        if not source.exists():
+            raise VideoError(f"{source} is not there. Say where the videos are with --videos.")
+        is_same = bool(self._wanted.fingerprint) and fingerprint(source) == self._wanted.fingerprint
+        video = Video(self._stack.enter_context(fetched(source)), LONGEST_SIDE)
+        if (video.height, video.width) != self._wanted.size or not (is_same or video.sha256() == self._wanted.sha256):
+            self._stack.close()
+            raise VideoError(f"{source} is not the video that was labeled: it has changed since. Label it again.")
+        self._video = video
+        return video
+
+    def close(self) -> None:
+        """Let go of the file; whoever still wants a frame of it opens it again."""
+        with self.lock:
+            self._readers.clear()
+            self._video = None
+            self._stack.close()
+
+
+def _coded(image: np.ndarray, side: int) -> bytes:
+    scale = side / max(image.shape[:2])
+    if scale < 1:
+        image = np.asarray(cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA))
+    kind, options = (".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]) if max(image.shape[:2]) <= SHARP else (".jpg", [])
+    options = options or [cv2.IMWRITE_JPEG_QUALITY, QUALITY]
+    _, data = cv2.imencode(kind, np.ascontiguousarray(image[..., ::-1]), options)
+    return bytes(data.tobytes())
