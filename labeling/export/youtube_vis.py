@@ -13,92 +13,40 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-import cv2
 import numpy as np
 
-from labeling.masks import Mask, decode_runs, encode_runs
-from labeling.store import Store, VideoLabels
-from labeling.tracks import UNASSIGNED
+from labeling.export.job import Job
+from labeling.export.rle import compress_runs, resize_runs
+from labeling.store import VideoLabels
 from labeling.video import VIDEO_SUFFIXES
 
 BLOCK = 256  # frames whose masks are in memory at a time
 DIGITS = 3  # of box coordinates: a thousandth of a pixel is far below what labels resolve
 
 
-def write(store: Store, out: Path) -> None:
-    """Write all labels of `store` to the file `out`."""
-    videos = {id: number for number, id in enumerate(store.ids, 1)}
-    kinds = {int(kind) for id in videos for kind in np.asarray(store.root[f"videos/{id}/category"])}
-    names = {row.id: row.name for row in store.categories}
-    names |= {kind: f"object-{kind + 1}" for kind in kinds - set(names)}
-    ids = {kind: kind + 1 for kind in sorted(names)}
-    if UNASSIGNED in kinds:
-        ids[UNASSIGNED], names[UNASSIGNED] = max(ids.values()) + 1, "unassigned"
+def write(job: Job, out: Path) -> None:
+    """Write all labels to the file `out`."""
+    facts = job.provenance()
     info = {
-        "description": "tracked boxes by Spectrabox, made without human labels",
-        "version": str(store.root.attrs.get("schema")),
-        "profile": store.root.attrs.get("profile"),
-        "recipe": store.root.attrs.get("recipe"),
-    }
+        "description": f"tracked boxes by Spectrabox, {facts['labels']['made']}",
+        "version": str(facts["labels"]["schema"]), "profile": facts["labels"]["profile"],
+        "recipe": facts["labels"]["recipe"], "spectrabox": facts,
+    }  # fmt: skip
+    numbers = {labels.id: number for number, labels in enumerate(job.videos(), 1)}
+    licences = [{"id": 1, "name": job.config.licence, "url": ""}] if job.config.licence else []
     with out.open("w", encoding="utf-8") as file:
-        file.write(f'{{"info": {json.dumps(info)},\n"licenses": [],\n"categories": ')
-        file.write(json.dumps([{"id": ids[kind], "name": names[kind]} for kind in sorted(ids, key=lambda k: ids[k])]))
+        file.write(f'{{"info": {json.dumps(info)},\n"licenses": {json.dumps(licences)},\n"categories": ')
+        file.write(json.dumps([{"id": k.number, "name": k.name, "kept": k.kept} for k in job.kinds.values()]))
         file.write(',\n"videos": [')
-        for id, number in videos.items():
-            file.write(",\n" * (number > 1) + json.dumps(_video(store[id], number)))
+        for labels in job.videos():
+            row = _video(labels, numbers[labels.id]) | {"split": job.split[labels.id]}
+            file.write(",\n" * (row["id"] > 1) + json.dumps(row | ({"license": 1} if licences else {})))
         file.write('],\n"annotations": [')
         written = 0
-        for id, number in videos.items():
-            written += _write_annotations(file, store[id], number, ids, written)
+        for labels in job.videos():
+            written += _write_annotations(file, job, labels, numbers[labels.id], written)
+            job.step(labels.source, labels.frames)
         file.write("]}\n")
-
-
-def compress_runs(runs: np.ndarray, offsets: np.ndarray) -> list[str]:
-    """COCO's strings of many masks at once: mask i has the run lengths `runs[offsets[i]:offsets[i + 1]]`.
-
-    From the fourth run on, a number is the difference to the run before the last; each number is cut into groups of
-    five bits, lowest first, and a sixth bit says that more follow.
-    """
-    lengths = np.diff(offsets)
-    number = runs.astype(np.int64)
-    place = np.arange(len(number)) - np.repeat(offsets[:-1], lengths)
-    later = np.flatnonzero(place > 2)
-    number[later] -= runs[later - 2].astype(np.int64)
-    groups = np.ones(len(number), np.int64)
-    for count in range(1, 7):  # 35 bits hold every difference of two uint32
-        limit = 1 << (5 * count - 1)
-        groups += (number < -limit) | (number >= limit)
-    ends = np.cumsum(groups)
-    text = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-    for group in range(int(groups.max(initial=0))):
-        has = groups > group
-        more = (groups[has] > group + 1) * 32
-        text[ends[has] - groups[has] + group] = ((number[has] >> (5 * group)) & 31) + more + 48
-    cuts = np.concatenate([[0], ends])[offsets]
-    whole = text.tobytes().decode("ascii")
-    return [whole[begin:end] for begin, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)]
-
-
-def resize_runs(runs: np.ndarray, size: tuple[int, int], target: tuple[int, int]) -> np.ndarray:
-    """Run lengths of a mask of `size` (height, width), brought to the size `target`."""
-    mask = Mask.cut(decode_runs(runs, *size).astype(np.uint8) * 255)
-    if mask is None or size == target:
-        return runs
-    vertical, horizontal = target[0] / size[0], target[1] / size[1]
-    x1, y1, x2, y2 = mask.bounds
-    left, top, right, bottom = max(0, x1 - 1), max(0, y1 - 1), min(size[1], x2 + 1), min(size[0], y2 + 1)
-    crop = np.zeros((bottom - top, right - left), np.uint8)
-    crop[y1 - top : y2 - top, x1 - left : x2 - left] = mask.coverage
-    x, y = int(left * horizontal), int(top * vertical)
-    width, height = int(np.ceil(right * horizontal)) - x, int(np.ceil(bottom * vertical)) - y
-    back = np.array([
-        [1 / horizontal, 0, (x + 0.5) / horizontal - 0.5 - left],
-        [0, 1 / vertical, (y + 0.5) / vertical - 0.5 - top],
-    ])  # fmt: skip
-    # A border that repeats keeps an object that touches the frame's edge there; elsewhere the border is empty.
-    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    large = cv2.warpAffine(crop, back, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE)
-    return encode_runs(Mask(x, y, large), *target)
 
 
 def _video(labels: VideoLabels, number: int) -> dict[str, Any]:
@@ -112,18 +60,21 @@ def _video(labels: VideoLabels, number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _write_annotations(file: IO[str], labels: VideoLabels, video: int, ids: dict[int, int], before: int) -> int:
+def _write_annotations(file: IO[str], job: Job, labels: VideoLabels, video: int, before: int) -> int:
     """Write one video's annotations, most prominent track first, after `before` others; return how many."""
-    tracks = labels.tracks
+    chosen = job.choose(labels)
+    tracks = chosen.tracks
     height, width = labels.size
     with tempfile.TemporaryFile() as parked:
         masks = _park_masks(labels, parked) if labels.has_masks and len(tracks) else None
         for index in range(len(tracks)):
             boxes = tracks.boxes[:, index].astype(np.float64)
             boxes[:, 2:] -= boxes[:, :2]
-            areas = masks.areas[:, index] if masks else np.prod(boxes[:, 2:], axis=1)
+            mask = int(chosen.index[index])
+            areas = masks.areas[:, mask] if masks else np.prod(boxes[:, 2:], axis=1)
             annotation = {
-                "id": before + index + 1, "video_id": video, "category_id": ids[int(tracks.category[index])],
+                "id": before + index + 1, "video_id": video,
+                "category_id": job.kinds[int(tracks.category[index])].number,
                 "instance_id": int(tracks.instance[index]), "score": float(tracks.prominence[index]), "iscrowd": 0,
                 "width": width, "height": height, "length": labels.frames,
                 "bboxes": _or_null(boxes), "areas": _or_null(areas),
@@ -131,7 +82,7 @@ def _write_annotations(file: IO[str], labels: VideoLabels, video: int, ids: dict
             file.write(",\n" * (before + index > 0) + json.dumps(annotation)[:-1])
             if masks:
                 file.write(', "segmentations": [')
-                for count, (position, length) in enumerate(masks.spans[index]):
+                for count, (position, length) in enumerate(masks.spans[mask]):
                     parked.seek(position)
                     file.write(", " * (count > 0) + parked.read(length).decode("ascii"))
                 file.write("]")
