@@ -138,7 +138,7 @@ def _transfer(file: RemoteFile, part: Path, headers: dict[str, str], ticker: _Ti
         with part.open("r+b") as out:
             here = out.seek(0, os.SEEK_END)
             if not file.size or here != file.size:
-                http_get(file.url, out, resume_size=here, headers=headers, tqdm_class=ticker)  # type: ignore[arg-type]
+                http_get(file.url, out, resume_size=here, headers=headers, tqdm_class=ticker)  # type: ignore[arg-type]  # called as one
             out.flush()
             os.fsync(out.fileno())
     except HfHubHTTPError as error:

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from labeling.checkpoints import WeightsError
-from labeling.config import LabelConfig
-from labeling.folder import Source
+from labeling.jobs import Job
 from labeling.pipeline import Progress
+from labeling.places import Place
+from labeling.problems import RunError
 from labeling.video import VideoError
 
-PATIENCE = 300.0  # seconds without any sign of progress after which a video is given up
 TIDY = {"MALLOC_MMAP_THRESHOLD_": "1000000"}  # pictures go back to the system, or a long video fragments the memory
 PATIENT = {
     "OMP_WAIT_POLICY": "PASSIVE",
@@ -34,25 +34,39 @@ SINGLE_THREADED = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 ENDED = "labeling was ended"
 
 
+class WorkerKilled(VideoError):
+    """Somebody ended the process: the video may be sound."""
+
+
 class Worker:
     """A child process that runs one request at a time."""
 
-    def __init__(self, patience: float = PATIENCE, alone: bool = False) -> None:
-        """Give up after `patience` seconds without progress; one that works `alone` may use all cores."""
-        self._patience, self._limits = patience, PATIENT if alone else SINGLE_THREADED
+    def __init__(self, alone: bool = False) -> None:
+        """One that works `alone` may use all cores."""
+        self._limits = PATIENT if alone else SINGLE_THREADED
+        self._lock, self._retired = threading.RLock(), False
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._errors: IO[bytes] | None = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def start(self) -> subprocess.Popen[str]:
         """Start the process if there is none, so that it can import while the parent goes on."""
-        if self._process is not None and self._process.poll() is None:
+        with self._lock:
+            if self._retired:
+                raise VideoError(ENDED)
+            if self._process is None or self._process.poll() is not None:
+                self._process = self._started()
             return self._process
+
+    def _started(self) -> subprocess.Popen[str]:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        # Ours, for a process that is killed leaves its copies of videos behind.
+        self._scratch = tempfile.TemporaryDirectory(prefix="spectrabox-", ignore_cleanup_errors=True)
         root = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
         process = subprocess.Popen(
-            [sys.executable, "-m", "labeling.worker"],
+            [sys.executable, "-m", "labeling.worker", self._scratch.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -62,47 +76,37 @@ class Worker:
         )
         self._answers = queue.Queue()
         threading.Thread(target=_forward, args=(process, self._answers), daemon=True).start()
-        self._process = process
         return process
 
-    def run(
-        self,
-        stage: str,
-        store: Path,
-        source: Source,
-        config: LabelConfig,
-        device: str,
-        progress: Progress | None = None,
-    ) -> dict[str, Any]:
-        """Run a stage ("track" or "label") on one video.
+    def run(self, job: Job, progress: Progress | None = None) -> dict[str, Any]:
+        """Do a job.
 
-        VideoError if it fails, crashes or hangs; WeightsError if no video can be labeled with these weights.
+        VideoError if it fails, crashes or hangs (WorkerKilled if somebody ended the process); WeightsError if no video
+        can be labeled with these weights; RunError if the store cannot be written.
         """
-        process = self.start()
-        request = {
-            "stage": stage, "store": str(store), "id": source.id, "relative": source.relative, "path": str(source.path),
-            "config": config.model_dump(mode="json"), "device": device,
-        }  # fmt: skip
+        process, source = self.start(), job.source
         assert process.stdin is not None
         try:
-            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.write(json.dumps(job.as_json()) + "\n")
             process.stdin.flush()
         except (BrokenPipeError, ValueError):  # it died, or was closed
-            raise VideoError(f"{source.path}: {self._last_words()}") from None
+            raise self._died(source.path) from None
         while True:
             try:
-                line = self._answers.get(timeout=self._patience)
+                line = self._answers.get(timeout=job.limit)
             except queue.Empty:
                 self.close()
                 raise VideoError(
-                    f"{source.path} made no progress for {self._patience:.0f} seconds and was given up. "
+                    f"{source.path} made no progress for {job.limit:.0f} seconds and was given up. "
                     "Re-encode it or remove it."
                 ) from None
             if line is None:
-                raise VideoError(f"{source.path}: {self._last_words()}")
+                raise self._died(source.path)
             message = json.loads(line)
             if "failed" in message:
                 raise VideoError(message["failed"])
+            if "stopped" in message:
+                raise RunError(message["stopped"])
             if "unfit" in message:
                 raise WeightsError(message["unfit"])
             if "result" in message:
@@ -112,31 +116,47 @@ class Worker:
 
     def close(self) -> None:
         """End the process at once."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    pipe.close()
-        if self._errors is not None:
-            self._errors.close()
-        self._process, self._errors = None, None
+        with self._lock:
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+                for pipe in (self._process.stdin, self._process.stdout):
+                    if pipe is not None:
+                        pipe.close()
+            if self._errors is not None:
+                self._errors.close()
+            if self._scratch is not None:
+                self._scratch.cleanup()
+            self._process, self._errors, self._scratch = None, None, None
 
-    def _last_words(self) -> str:
+    def retire(self) -> None:
+        """End the process at once, and start no other."""
+        with self._lock:
+            self._retired = True
+            self.close()
+
+    def _died(self, path: Place) -> VideoError:
         """Why the process died, from its exit code and the end of what it printed."""
         process, errors = self._process, self._errors
         if process is None or errors is None:
-            return ENDED
+            return VideoError(f"{path}: {ENDED}")
         code = process.wait()
         try:
             errors.seek(0)
             lines = errors.read().decode(errors="replace").strip().splitlines()
         except ValueError:  # closed by `close` in another thread, which ends the run
-            return ENDED
+            return VideoError(f"{path}: {ENDED}")
         self.close()
+        if code in (-signal.SIGKILL, -signal.SIGTERM):
+            return WorkerKilled(
+                f"{path}: the worker was killed ({signal.Signals(-code).name}), as a system short of memory does. "
+                "Run again with fewer --workers or more memory."
+            )
         if code < 0:
-            return f"the decoder crashed ({signal.Signals(-code).name}). Re-encode the video or remove it."
-        return f"labeling stopped unexpectedly: {lines[-1] if lines else f'exit code {code}'}. Please report this."
+            name = signal.Signals(-code).name
+            return VideoError(f"{path}: the decoder crashed ({name}). Re-encode the video or remove it.")
+        last = lines[-1] if lines else f"exit code {code}"
+        return VideoError(f"{path}: labeling stopped unexpectedly: {last}. Please report this.")
 
 
 def _forward(process: subprocess.Popen[str], answers: queue.Queue[str | None]) -> None:

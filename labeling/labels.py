@@ -15,8 +15,9 @@ import zarr
 
 from labeling import geometry
 from labeling.filters import Verdict
-from labeling.masks import Mask, decode_runs, encode_runs
+from labeling.masks import Mask, decode_runs, united
 from labeling.observations import Observations
+from labeling.problems import StoreError
 from labeling.store import write_tracks
 from labeling.tracks import UNASSIGNED, Tracks
 from labeling.vocabulary import unit
@@ -145,7 +146,10 @@ def _mask_runs(
     frame, track = seen.columns["frame"], seen.columns["track"]
     for begin in range(0, len(seen.time) if owner else 0, BLOCK):
         first, last = np.searchsorted(frame, [begin, begin + BLOCK])
-        block = np.asarray(seen.counts[seen.run_offset[first] : seen.run_offset[last]])
+        block = seen.mask_counts(first, last)
+        count = np.count_nonzero(seen.columns["runs"][first:last])
+        if block.sum(dtype=np.int64) != count * size[0] * size[1]:
+            raise StoreError(f"masks from frame {begin} on are damaged: they do not cover the frame.")
         cells: dict[tuple[int, int], list[np.ndarray]] = {}
         for row in range(first, last):
             if int(track[row]) in owner:
@@ -154,11 +158,6 @@ def _mask_runs(
         for cell in sorted(cells):
             masks = cells[cell]
             if len(masks) > 1:
-                yield *cell, _united(masks, size)
+                yield *cell, united(masks, *size)
             elif not united_only:
                 yield *cell, masks[0]
-
-
-def _united(masks: Sequence[np.ndarray], size: tuple[int, int]) -> np.ndarray:
-    union = np.logical_or.reduce([decode_runs(runs, *size) for runs in masks])
-    return encode_runs(Mask(0, 0, union.astype(np.uint8) * 255), *size)

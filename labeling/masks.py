@@ -6,10 +6,13 @@ Soft edges let boxes be precise to a fraction of a pixel. Run-length coding (col
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
+
+from labeling.problems import StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,17 @@ def encode_runs(mask: Mask, height: int, width: int) -> np.ndarray:
 
 
 def decode_runs(runs: np.ndarray, height: int, width: int) -> np.ndarray:
-    """The mask (height, width) bool that `encode_runs` took."""
+    """The mask (height, width) bool that `encode_runs` took; StoreError if these runs are not of such a mask."""
+    if (covered := int(runs.sum(dtype=np.int64))) != height * width:
+        raise StoreError(
+            f"a stored mask is damaged: its runs cover {covered} of {height * width} pixels. `spectrabox validate` "
+            "says which."
+        )
     values = np.arange(len(runs)) % 2 == 1
     return np.repeat(values, runs).reshape(width, height).T
+
+
+def united(masks: Sequence[np.ndarray], height: int, width: int) -> np.ndarray:
+    """Run lengths of what several masks of one frame, given as run lengths, cover together."""
+    union = np.logical_or.reduce([decode_runs(runs, height, width) for runs in masks])
+    return encode_runs(Mask(0, 0, union.astype(np.uint8) * 255), height, width)

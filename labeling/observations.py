@@ -18,7 +18,7 @@ import zarr
 from labeling import geometry
 from labeling.masks import encode_runs, intersection
 from labeling.trackers import Observation
-from labeling.zarr_io import ROWS, array_at, load, write_array
+from labeling.zarr_io import ROWS, array_at, as_damage, load, rows_of, write_array
 
 RUNS = 1 << 18  # run lengths in a chunk
 HELD = 512  # rows that are held in memory before they are written
@@ -171,7 +171,14 @@ class Observations:
 
     @classmethod
     def read(cls, group: zarr.Group) -> Observations:
-        """Read a finished group."""
+        """Read a finished group; StoreError if it is damaged."""
+        with as_damage(group):
+            found = cls._read(group)
+            found._refuse_nonsense()
+        return found
+
+    @classmethod
+    def _read(cls, group: zarr.Group) -> Observations:
         columns: dict[str, np.ndarray] = {}
         for array, (_, names) in ARRAYS.items():
             ends = np.cumsum([_width(name) for name in names])
@@ -187,6 +194,27 @@ class Observations:
             load(group, "embedding_track"), overlaps,
             np.concatenate([[0], np.cumsum(columns["runs"])]), array_at(group, "counts"),
         )  # fmt: skip
+
+    def _refuse_nonsense(self) -> None:
+        """ValueError if columns do not fit one another, or lead beyond the video or the masks."""
+        frame, runs = self.columns["frame"], self.columns["runs"]
+        if len({len(column) for column in self.columns.values()}) > 1:
+            raise ValueError("columns differ in length")
+        if (np.diff(frame) < 0).any() or (len(frame) and not 0 <= frame[0] <= frame[-1] < len(self.time)):
+            raise ValueError("rows are not in the order of the frames")
+        if (runs < 0).any() or self.run_offset[-1] != self.counts.shape[0]:
+            raise ValueError("rows and masks do not fit one another")
+        if len(self.embedding) != len(self.embedding_track) or (np.diff(self.embedding_track) < 0).any():
+            raise ValueError("embeddings are not in the order of the tracks")
+        for values in (self.time, self.embedding, *(self.columns[name] for name in ARRAYS["real"][1])):
+            if not np.isfinite(values).all():
+                raise ValueError("it holds values that are not numbers")
+        if not (self.columns["box"][:, 2:] > self.columns["box"][:, :2]).all():  # as if a chunk is missing: zeros
+            raise ValueError("it holds boxes without a size")
+
+    def mask_counts(self, first: int, last: int) -> np.ndarray:
+        """The run lengths of the masks of some rows, one after another."""
+        return rows_of(self.counts, slice(self.run_offset[first], self.run_offset[last]))
 
     @cached_property
     def tracks(self) -> np.ndarray:

@@ -8,30 +8,45 @@ tables. Each leaves its result in the store under its recipe, so a run that was 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import zarr
 
 from labeling import filters, vocabulary
+from labeling.categories import category_table, count_tracks, list_categories
 from labeling.checkpoints import licence_of
 from labeling.config import LabelConfig
-from labeling.folder import Source
+from labeling.facts import stage_facts
+from labeling.folder import Source, is_gone
 from labeling.labels import mean_embedding, track_categories, write_labels
+from labeling.migrations import bring_up_to_date
 from labeling.observations import Observations, ObservationWriter
-from labeling.palette import colour_of
+from labeling.places import Place, fetched, make_room, place, state_of
 from labeling.profiles import assemble, names_of, parts_of, weights_of
 from labeling.proposals import FrameProposals
 from labeling.reacquire import Tracklet, relink
 from labeling.recipe import digest
 from labeling.scan import scan
-from labeling.store import SCHEMA, Category, Store, StoreError, write_vocabulary
+from labeling.store import SCHEMA, Store, StoreError
+from labeling.stored_vocabulary import finish_vocabulary, lineage, write_vocabulary
 from labeling.video import Video, VideoError
 from labeling.vocabulary import Vocabulary
-from labeling.zarr_io import attributes, complete_group, group_at, load, update_attributes
+from labeling.zarr_io import (
+    array_at,
+    attributes,
+    complete_group,
+    fresh_group,
+    group_at,
+    holds,
+    load,
+    remove_group,
+    update_attributes,
+)
 
 TRACKS_VERSION = 1  # raise it when scan, proposals, embeddings or tracking give other results for the same input
 LABELS_VERSION = 1  # raise it when categories, re-acquisition or filters do
@@ -58,17 +73,14 @@ class Labeled:
     dropped: int
 
 
-def open_run(out: Path, videos: Path, config: LabelConfig) -> Store:
+def open_run(out: Place, videos: Place, config: LabelConfig) -> Store:
     """Open or create the store of a run, and note what the run is about."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    for left_over in [*out.glob("*.partial"), *out.glob("*/*.partial")]:  # of a run that was killed while it wrote
-        left_over.unlink()
+    make_room(out)
     store = Store(out, mode="a")
-    recorded = store.root.attrs.get("schema")
-    if recorded not in (None, SCHEMA):
-        raise StoreError(f"{out} has schema {recorded}, this version writes {SCHEMA}. Choose another --out.")
+    if "schema" in store.root.attrs or "kind" in store.root.attrs:
+        bring_up_to_date(store.root, out)
     owner = store.root.attrs.get("videos")
-    if owner is not None and Path(str(owner)) != videos and Path(str(owner)).exists():
+    if owner is not None and (other := place(str(owner))) != videos and other.exists():
         raise StoreError(f"{out} holds the labels of {owner}, not of {videos}. Choose another --out.")
     facts = {
         "schema": SCHEMA, "profile": config.profile, "recipe": settings_recipe(config), "videos": str(videos),
@@ -79,10 +91,13 @@ def open_run(out: Path, videos: Path, config: LabelConfig) -> Store:
             for found in weights_of(config).values()
         ],
     }  # fmt: skip
+    if "categories" not in store.root.attrs:
+        facts |= {"categories": [], "failures": {}}
     update_attributes(store.root, facts)
     for name in ("videos", "stages"):
-        if name not in store.root:
+        if not holds(store.root, name):
             store.root.create_group(name)
+    finish_vocabulary(store.root)
     return store
 
 
@@ -123,7 +138,8 @@ def tracks_are_current(
         return False
     sha256 = str(group.attrs["sha256"])
     if of_file and group.attrs["fingerprint"] != (now := fingerprint(source.path)):
-        sha256 = Video(source.path).sha256()
+        with fetched(source.path) as path:
+            sha256 = Video(path).sha256()
         if group.attrs["sha256"] == sha256:
             update_attributes(group, {"fingerprint": now})
     return bool(group.attrs["recipe"] == track_recipe(config, sha256, hashes))
@@ -132,17 +148,24 @@ def tracks_are_current(
 def has_labels_of(store: Store, source: Source) -> bool:
     """Whether the store's labels of a video are of the file that is there now, whatever settings made them."""
     group = complete_group(store.root, f"videos/{source.id}")
+    if group is None:
+        return False
     try:
-        return group is not None and group.attrs.get("sha256") == Video(source.path).sha256()
+        with fetched(source.path) as path:
+            return bool(group.attrs.get("sha256") == Video(path).sha256())
     except (VideoError, OSError):
         return False
 
 
-def tracked_sources(store: Store, folder: Path) -> list[Source]:
+def tracked_sources(store: Store, folder: Place) -> list[Source]:
     """All videos that the store has tracks of, by their id."""
     stages = group_at(store.root, "stages")
-    found = [(name, str(group.attrs["source"])) for name, group in stages.groups() if group.attrs.get("complete")]
+    found = [(name, str(group.attrs["source"])) for name, group in stages.groups() if _is_tracked(group)]
     return sorted(Source(name, relative, folder / relative) for name, relative in found)
+
+
+def _is_tracked(group: zarr.Group) -> bool:
+    return group.attrs.get("complete") is True and isinstance(group.attrs.get("source"), str)
 
 
 def track_video(
@@ -151,18 +174,19 @@ def track_video(
     """Stream a video through scan, proposals, embeddings and tracker into `stages/<id>`."""
     began = time.monotonic()
     before = fingerprint(source.path)
-    passed = _Progress(progress)
-    video = Video(source.path, config.longest_side, watch=passed.handed_out)
-    passed.expected = video.expected_frames
-    sha256 = video.sha256()
-    group = store.root.create_group(f"stages/{source.id}", overwrite=True)
-    writer = ObservationWriter(group, video.scale, video.working_height, video.working_width)
-    asked = time.monotonic()
-    backends = assemble(config, device)
-    began += time.monotonic() - asked  # networks are loaded once for all videos: that is not the first one's speed
-    proposed = backends.proposer.propose(video, scan(video, config.scan))
-    for seen in backends.tracker.track(passed.timed(proposed), backends.embedder, video):
-        writer.add(seen)
+    with fetched(source.path, watch=(lambda: progress(0, 0)) if progress else None) as path:
+        passed = _Progress(progress)
+        video = Video(path, config.longest_side, watch=passed.handed_out)
+        passed.expected = video.expected_frames
+        sha256 = video.sha256()
+        group = fresh_group(store.root, f"stages/{source.id}")
+        writer = ObservationWriter(group, video.scale, video.working_height, video.working_width)
+        asked = time.monotonic()
+        backends = assemble(config, device)
+        began += time.monotonic() - asked  # networks are loaded once for all videos: that is not the first one's speed
+        proposed = backends.proposer.propose(video, scan(video, config.scan))
+        for seen in backends.tracker.track(passed.timed(proposed), backends.embedder, video):
+            writer.add(seen)
     times = passed.times
     if progress:
         progress(len(times), len(times))
@@ -178,17 +202,15 @@ def track_video(
     return Tracked(len(times), time.monotonic() - began)
 
 
-def fingerprint(path: Path) -> str:
-    """Sizes and times of a file, or of the files of a folder: if they are the same, the content is taken to be."""
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    return digest(files=facts)
+def fingerprint(source: Place) -> str:
+    """What is known of a video without reading it: if that is the same, the content is taken to be."""
+    return digest(files=state_of(source))
 
 
 def known_vocabulary(store: Store, config: LabelConfig, hashes: dict[str, str]) -> Vocabulary | None:
     """The store's vocabulary, if it has categories and they are of the embeddings that this run makes."""
     known = store.vocabulary
-    if known is None or not len(known.prototypes):
+    if known is None or not known.alive.any():
         return None
     return known if store.root["vocabulary"].attrs["recipe"] == _vocabulary_recipe(config, hashes) else None
 
@@ -200,14 +222,21 @@ def fit_vocabulary(
     """The store's vocabulary, fitted to the tracks of `sources` if there is none yet or `refit` asks for it.
 
     A vocabulary made from other kinds of embeddings is fitted anew, too; `hashes` are those of this run's weights.
+    With `refit`, categories that persist keep their ids; else ids do not depend on what the store has held before.
     """
     known = known_vocabulary(store, config, hashes or {})
     if known is not None and not refit:
         return known
     recipe = _vocabulary_recipe(config, hashes or {})
     fitted = vocabulary.discover(_sample(store, sorted(sources), config.vocabulary.sample), config.vocabulary)
-    write_vocabulary(store.root, fitted, recipe)
-    return fitted
+    old = store.vocabulary if refit else None
+    words = vocabulary.keep_ids(old, fitted, config.vocabulary.merge_distance) if old is not None else fitted
+    anew = words is fitted
+    list_categories(store, words, anew)
+    # Edits of a reviewer hold as long as the lineage does; a store that nobody has edited shows no trace of its past.
+    edited = not anew and holds(store.root, "review")
+    write_vocabulary(store.root, words, recipe, ids_of=lineage(store.root) if edited else "")
+    return words
 
 
 def _vocabulary_recipe(config: LabelConfig, hashes: dict[str, str]) -> str:
@@ -226,20 +255,36 @@ def labels_are_current(store: Store, source: Source, config: LabelConfig, words:
 
 
 def label_video(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> Labeled:
-    """Categories, re-acquired identities and filters for one tracked video, written to `videos/<id>`."""
+    """Categories, re-acquired identities and filters for one tracked video, written to `videos/<id>`.
+
+    VideoError if what was tracked is damaged: then it goes, and the next run tracks the video anew.
+    """
+    try:
+        return _label_video(store, source, config, words)
+    except StoreError as error:
+        remove_group(store.root, f"stages/{source.id}")
+        raise VideoError(
+            f"{source.path}: what the store held of its tracks was damaged and is removed. Run again to label it anew."
+        ) from error
+
+
+def _label_video(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> Labeled:
     stage = group_at(store.root, f"stages/{source.id}")
-    facts = attributes(stage)
+    facts = stage_facts(stage)
     seen = Observations.read(stage)
+    if len(seen.embedding) and seen.embedding.shape[1:] != words.mean.shape:
+        raise StoreError(f"{store.path}: stages/{source.id} is damaged (its embeddings are not those of a category).")
     size = int(facts["height"]), int(facts["width"])
     category = track_categories(seen, words.assign)
     instance = relink(_tracklets(seen, category, size), config.reacquire) if len(category) else np.zeros(0, int)
     instance = filters.combine(seen, instance, config.filters)
     verdicts = filters.judge(seen, instance, size, config.keep_static, config.filters)
-    group = store.root.create_group(f"videos/{source.id}", overwrite=True)
+    group = fresh_group(store.root, f"videos/{source.id}")
     by_track = dict(zip(seen.tracks.tolist(), category.tolist(), strict=True))
     height, width = facts["mask_size"]
     write_labels(group, seen, verdicts, by_track, (height, width), float(facts["scale"]), config.store_masks)
-    copied = {name: facts[name] for name in ("source", "sha256", "fps", "frames", "height", "width", "cuts")}
+    known = ("source", "sha256", "fps", "frames", "height", "width", "cuts")
+    copied = {name: facts[name] for name in known if name in facts}  # cuts are not known in stores of version 1
     dropped = [
         {"instance": v.instance, "reason": v.reason, "detail": v.detail, "frames": v.frames}
         for v in verdicts
@@ -260,32 +305,34 @@ def count_labels(store: Store, source: Source) -> Labeled:
 def forget_video(store: Store, id: str) -> None:
     """Remove what the store holds of a video that can no longer be read, or is gone."""
     for name in (f"videos/{id}", f"stages/{id}"):
-        if name in store.root:
-            del store.root[name]
+        remove_group(store.root, name)
 
 
-def orphans(store: Store, folder: Path) -> dict[str, str]:
+def forget_unfinished(store: Store, name: str) -> None:
+    """Remove a group that was not written to its end."""
+    if holds(store.root, name) and complete_group(store.root, name) is None:
+        del store.root[name]
+
+
+def orphans(store: Store, folder: Place) -> dict[str, str]:
     """Ids and paths below `folder` of the videos that have labels and are no longer there."""
-    labeled = Store(store.path)
-    return {id: source for id in labeled if not (folder / (source := labeled[id].source)).exists()}
+    labeled = Store(store.path, reviewed=False)
+    return {id: source for id in labeled if is_gone(folder / (source := labeled[id].source))}
 
 
-def close_run(store: Store, failures: dict[str, str]) -> int:
-    """Write the tables that describe the whole store, categories and failures; returns how many kinds have tracks."""
-    sizes: dict[int, int] = {}
-    ids = Store(store.path).ids
-    for id in ids:
-        for kind in load(store.root, f"videos/{id}/category").tolist():
-            sizes[kind] = sizes.get(kind, 0) + 1
-    words = store.vocabulary
-    names = {row.id: row.name for row in store.categories}
-    table = [
-        asdict(Category(k, names.get(k, f"object-{k + 1}"), colour_of(k), sizes.get(k, 0), sizes.get(k, 0) > 0))
-        for k in range(len(words.prototypes) if words else 0)
-    ]
-    facts = {"categories": table, "failures": dict(sorted(failures.items()))}
+def close_run(store: Store, failures: dict[str, str], removed: list[str]) -> Counter[int]:
+    """Write the tables that describe the whole store; returns how many kept tracks of each category there are.
+
+    Args:
+        store: The store.
+        failures: Videos that could not be labeled, and why.
+        removed: Videos that have labels and are no longer there.
+    """
+    counts = count_tracks(store)
+    table = [asdict(row) for row in category_table(store, counts)]
+    facts = {"categories": table, "failures": dict(sorted(failures.items())), "removed": removed}
     update_attributes(store.root, facts)
-    return sum(row["kept"] for row in table)
+    return counts
 
 
 class _Progress:
@@ -315,16 +362,26 @@ class _Progress:
 
 
 def _sample(store: Store, sources: Iterable[Source], most: int) -> np.ndarray:
-    """Embeddings of all tracks, in the order of video ids, thinned evenly to at most `most` rows."""
-    parts = []
-    for source in sources:
-        stage = complete_group(store.root, f"stages/{source.id}")
-        if stage is not None and len(vectors := load(stage, "embedding")):
-            parts.append(vectors)
-    if not parts:
+    """Embeddings of all tracks, in the order of video ids, thinned evenly to at most `most` rows.
+
+    Only those are held: there may be a million videos.
+    """
+    names, counts = list[str](), list[int]()
+    for name in (f"stages/{source.id}" for source in sources):
+        if (stage := complete_group(store.root, name)) is not None:
+            names.append(name)
+            counts.append(array_at(stage, "embedding").shape[0])
+    ends = np.cumsum(counts, dtype=int)
+    count = sum(counts)
+    if not count:
         return np.zeros((0, 1), np.float32)
-    rows = np.concatenate(parts)
-    return rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).round().astype(int)]
+    wanted = np.linspace(0, count - 1, min(most, count)).round().astype(int)
+    owners = np.searchsorted(ends, wanted, side="right")
+    parts = []
+    for owner in np.unique(owners):
+        first = ends[owner] - counts[owner]
+        parts.append(load(store.root, f"{names[owner]}/embedding")[wanted[owners == owner] - first])
+    return np.concatenate(parts)
 
 
 def _tracklets(seen: Observations, category: np.ndarray, size: tuple[int, int]) -> list[Tracklet]:

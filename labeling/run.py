@@ -1,35 +1,37 @@
 """How is a whole folder labeled?
 
-`LabelRun` holds the store for one run and offers its steps; videos are worked on in processes of their own, one per
-thread that calls it. `label_folder` takes the steps here and now; the Prefect flow takes the same ones as tasks.
+`LabelRun` holds the store for one run: it says which jobs there are, and notes what became of them. `carry_out` does
+the jobs in threads of this process; the Prefect flow gives the same ones to its task runner.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import threading
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from labeling import pipeline
 from labeling.config import LabelConfig
-from labeling.folder import Source, find_videos
-from labeling.isolation import PATIENCE, Worker
+from labeling.folder import Folder, Source, find_videos
+from labeling.jobs import Done, Job, Stage
+from labeling.locks import is_quiet, locked
+from labeling.places import Place, absolute
+from labeling.problems import RunError as RunError
+from labeling.problems import storing
 from labeling.profiles import Device, check_backends, has_networks, weight_hashes
+from labeling.tracks import UNASSIGNED
 from labeling.video import VideoError
 from labeling.vocabulary import Vocabulary
+from labeling.work import WORKERS, work
 
-NETWORK_PATIENCE = 3600.0  # seconds without progress after which a video is given up: a window of SAM on a CPU
+PILE = 10  # tracks that fit no category: from so many on,
+SHARE = 0.2  # and from this share of all, they may well be things that were not there when categories were found
 
 FrameReport = Callable[[Source, int, int], None]  # the video, frames done, frames expected
-
-
-class RunError(Exception):
-    """A run cannot start or go on; the message says why and what to do."""
 
 
 class StrictStop(RunError):
@@ -50,33 +52,50 @@ class Outcome:
 class Summary:
     """What a run did."""
 
-    store: Path
+    store: Place
     outcomes: list[Outcome]
     note: str  # what happened when the categories were found
     up_to_date: bool  # there was nothing to do
     orphans: list[str]  # videos that the store has labels of, and that are no longer there
     pruned: list[str]  # videos that were no longer there, and whose labels were removed
+    tracks: int  # that are kept, in the whole store
+    unassigned: int  # of these, tracks that fit no category
 
     @property
     def failed(self) -> list[Outcome]:
         """Videos that could not be labeled."""
         return [outcome for outcome in self.outcomes if outcome.failure]
 
+    def pile(self, most: int = PILE, share: float = SHARE) -> str:
+        """A sentence if many tracks fit no category, which says what to do; empty if few do."""
+        if self.unassigned < max(1, most, share * self.tracks):
+            return ""
+        return (
+            f"{self.unassigned} of {self.tracks} tracks fit no category: there may be new kinds of things. "
+            "--refit finds categories for them, and those that persist keep their ids."
+        )
+
 
 class LabelRun:
-    """One run over a folder of videos: `track` all of `todo`, `fit`, `label` all of `stale`, `close`."""
+    """One run over a folder of videos: `track` all of `todo`, `fit`, `label` all of `stale`, `close`.
+
+    To track or label a video: do its `job` (see `work.py`), and `note` what became of it. Given a `Folder`, the run is
+    over the videos that it names, none perhaps, whatever else there is.
+    """
 
     def __init__(
-        self, videos: str | Path, out: str | Path, config: LabelConfig | None = None, strict: bool = False,
-        refit: bool = False, device: Device = "auto", prune: bool = False,
+        self, videos: str | Place | Folder, out: str | Place, config: LabelConfig | None = None, strict: bool = False,
+        refit: bool = False, device: Device = "auto", prune: bool = False, patience: float = 0.0,
+        keep_workers: bool = False,
     ) -> None:  # fmt: skip
+        self._keep_workers = keep_workers  # for another run that may follow soon: networks take time to load
         self.config, self.strict, self.refit, self.device = config or LabelConfig(), strict, refit, device
-        self.prune = prune
+        self.prune, self.patience = prune, patience
         check_backends(self.config, device)
         self._hashes = weight_hashes(self.config)
-        self.out = Path(out).expanduser().resolve()
-        self.folder = find_videos(videos)
-        if not self.folder.sources and not self.folder.unreadable:
+        self.out = absolute(out)
+        self.folder = videos if isinstance(videos, Folder) else find_videos(videos)
+        if not isinstance(videos, Folder) and not self.folder.sources and not self.folder.unreadable:
             raise RunError(
                 f"no videos in {self.folder.root}. Give a folder with mp4, mov, avi, mkv, webm or gif files."
             )
@@ -85,51 +104,73 @@ class LabelRun:
         self.stale: list[Source] = []
         self._words: Vocabulary | None = None
         self._speeds: dict[str, float] = {}
-        self._mine = threading.local()
-        self._workers: list[Worker] = []
+        self._begun: set[tuple[Stage, str]] = set()  # stages and videos that may be half-written
+        self._id = uuid.uuid4().hex
         self._stack = ExitStack()
-        self._closing = False
 
     def __enter__(self) -> LabelRun:
-        self._stack.enter_context(locked(self.out))
+        with ExitStack() as stack:
+            self._check = stack.enter_context(locked(self.out))
+            with storing(self.out):
+                self._plan()
+            self._stack = stack.pop_all()
+        return self
+
+    def _plan(self) -> None:
         self.store = pipeline.open_run(self.out, self.folder.root, self.config)
         for source in self.folder.sources:
             try:
-                if not pipeline.tracks_are_current(self.store, source, self.config, self._hashes):
+                with storing(self.out):
+                    current = pipeline.tracks_are_current(self.store, source, self.config, self._hashes)
+                if not current:
                     self.todo.append(source)
             except (VideoError, OSError) as error:
                 self._fail(source, str(error))
-        return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._closing = True
-        for worker in self._workers:
-            worker.close()
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        WORKERS.end(self._id, self._keep_workers)
+        if kind is not None and issubclass(kind, RunError) and is_quiet(self.out):
+            for stage, id in self._begun:
+                pipeline.forget_unfinished(self.store, f"{'stages' if stage == 'track' else 'videos'}/{id}")
+            pipeline.forget_unfinished(self.store, "vocabulary")
         self._stack.close()
 
-    def track(self, source: Source, report: FrameReport | None = None) -> str:
-        """Track one video; returns the reason if it fails, or an empty text."""
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """End what this process does for the run when the context is left, so that nobody has to wait for it."""
+        try:
+            yield
+        finally:
+            WORKERS.end(self._id, self._keep_workers)
 
-        def work(worker: Worker) -> None:
-            progress = (lambda done, expected: report(source, done, expected)) if report else None
-            result = worker.run("track", self.out, source, self.config, self.device, progress)
-            self._speeds[source.id] = result["frames"] / max(1e-9, result["seconds"])
-            # Weights that were replaced since the run began reach a worker that had to be started again.
-            if not pipeline.tracks_are_current(self.store, source, self.config, self._hashes, of_file=False):
-                raise RunError(
-                    "the weights were replaced during the run. Run the same command again, with the new ones."
-                )
+    def jobs(self, stage: Stage) -> list[Job]:
+        """What there is to do: to track all of `todo`, or to label all of `stale`."""
+        return [self.job(stage, source) for source in (self.todo if stage == "track" else self.stale)]
 
-        return self._attempt(source, work)
+    def job(self, stage: Stage, source: Source) -> Job:
+        """The same for one video."""
+        self._begun.add((stage, source.id))
+        return Job(stage, self.out, source, self.config, self.device, self._hashes, self.patience, self._id)
+
+    def note(self, done: Done) -> None:
+        """Take in what became of a job; StrictStop if the video failed and the run was to stop at that."""
+        self._check()
+        if done.fps is not None:
+            self._speeds[done.source.id] = done.fps
+        if done.failure:
+            self._fail(done.source, done.failure)
 
     def fit(self) -> str:
         """Find the categories of all tracked videos, or take those that the store has; returns what happened."""
+        self._check()
         everything = pipeline.tracked_sources(self.store, self.folder.root)
         tracked = [source for source in everything if source.relative not in self.failures]
         known = pipeline.known_vocabulary(self.store, self.config, self._hashes)
         if known is None or self.refit:
             self._refuse_other_tracks(tracked)
-        self._words = words = pipeline.fit_vocabulary(self.store, tracked, self.config, self.refit, self._hashes)
+        with storing(self.out):
+            words = pipeline.fit_vocabulary(self.store, tracked, self.config, self.refit, self._hashes)
+        self._words = words
         self.stale = [s for s in tracked if not pipeline.labels_are_current(self.store, s, self.config, words)]
         return words.note
 
@@ -144,17 +185,16 @@ class LabelRun:
                     f"those of all videos. Label the whole folder, {self.folder.root}, or choose another --out."
                 )
 
-    def label(self, source: Source) -> str:
-        """Write the labels of one tracked video; returns the reason if it fails, or an empty text."""
-        return self._attempt(source, lambda worker: worker.run("label", self.out, source, self.config, self.device))
-
     def close(self) -> Summary:
         """Write the tables of the store and sum up."""
-        orphans = pipeline.orphans(self.store, self.folder.root)
-        if self.prune:
-            for id in orphans:
-                pipeline.forget_video(self.store, id)
-        kinds = pipeline.close_run(self.store, self.failures)
+        self._check()
+        with storing(self.out):
+            orphans = pipeline.orphans(self.store, self.folder.root)
+            gone = sorted(orphans.values())
+            if self.prune:
+                for id in orphans:
+                    pipeline.forget_video(self.store, id)
+            counts = pipeline.close_run(self.store, self.failures, removed=[] if self.prune else gone)
         outcomes = [
             Outcome(source.relative, pipeline.count_labels(self.store, source), self._speeds.get(source.id))
             for source in self.folder.sources
@@ -162,26 +202,10 @@ class LabelRun:
         ]
         outcomes += [Outcome(name, failure=reason) for name, reason in self.failures.items()]
         outcomes.sort(key=lambda outcome: outcome.source)
-        note = f"{self._words.note}; kept tracks are of {kinds}" if self._words else ""
+        note = f"{self._words.note}; kept tracks are of {len(counts.keys() - {UNASSIGNED})}" if self._words else ""
         idle = not (self.todo or self.stale or self.failures)
-        gone = sorted(orphans.values())
-        return Summary(self.out, outcomes, note, idle, *([], gone) if self.prune else (gone, []))
-
-    def _attempt(self, source: Source, work: Callable[[Worker], object]) -> str:
-        if self._closing:
-            raise RunError("the run was stopped")
-        if not hasattr(self._mine, "worker"):
-            networks = has_networks(self.config)
-            self._mine.worker = Worker(NETWORK_PATIENCE if networks else PATIENCE, alone=networks)
-            self._workers.append(self._mine.worker)
-        try:
-            work(self._mine.worker)
-        except VideoError as error:
-            if self._closing:  # the video is innocent: its worker was ended
-                raise RunError("the run was stopped") from error
-            self._fail(source, str(error))
-            return str(error)
-        return ""
+        orphaned, pruned = ([], gone) if self.prune else (gone, [])
+        return Summary(self.out, outcomes, note, idle, orphaned, pruned, counts.total(), counts[UNASSIGNED])
 
     def _fail(self, source: Source, reason: str) -> None:
         """Note a failure; what the store holds of the video goes, unless it is of this very file."""
@@ -192,7 +216,7 @@ class LabelRun:
             raise StrictStop(reason)
 
 
-def finished_run(videos: str | Path, out: str | Path, config: LabelConfig | None = None) -> Summary | None:
+def finished_run(videos: str | Place, out: str | Place, config: LabelConfig | None = None) -> Summary | None:
     """The summary of a run that would find everything up to date; None if there is something to do."""
     with LabelRun(videos, out, config) as run:
         if run.todo or run.failures:
@@ -223,13 +247,14 @@ class Listener:
 
 
 def label_folder(
-    videos: str | Path, out: str | Path, config: LabelConfig | None = None, workers: int = 0, strict: bool = False,
+    videos: str | Place, out: str | Place, config: LabelConfig | None = None, workers: int = 0, strict: bool = False,
     refit: bool = False, device: Device = "auto", listener: Listener | None = None, prune: bool = False,
+    patience: float = 0.0,
 ) -> Summary:  # fmt: skip
     """Label all videos at `videos` into the store `out`; go on where an earlier run stopped.
 
     Args:
-        videos: A folder, searched recursively, or one video.
+        videos: A folder, searched recursively, or one video; on a disk, or in a bucket (s3://bucket/folder).
         out: The label store; created if needed.
         config: What decides the labels.
         workers: Videos labeled side by side; 0: as `side_by_side` says.
@@ -238,40 +263,28 @@ def label_folder(
         device: Where models run: auto, cpu, cuda or mps.
         listener: Hears of progress.
         prune: Remove the labels of videos that are no longer there.
+        patience: Seconds without progress after which a video is given up; 0: five minutes, with networks an hour.
     """
-    listener, config = listener or Listener(), config or LabelConfig()
-    threads = ThreadPoolExecutor(side_by_side(config, workers))
-    with LabelRun(videos, out, config, strict, refit, device, prune) as run:
-        try:
-            listener.planned(len(run.todo))
-            jobs = {threads.submit(run.track, source, listener.frames): source for source in run.todo}
-            for job in as_completed(jobs):
-                listener.finished(jobs[job], job.result())
-            listener.grouping()
-            run.fit()
-            for labeled in as_completed([threads.submit(run.label, source) for source in run.stale]):
-                labeled.result()
-            return run.close()
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
+    with LabelRun(videos, out, config, strict, refit, device, prune, patience) as run:
+        return carry_out(run, workers, listener)
 
 
-@contextmanager
-def locked(out: Path) -> Iterator[None]:
-    """Hold the store for this run alone; RunError if another run has it. A killed run's lock is gone with it."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"{out} cannot be made: {error.strerror}. Choose another --out.") from error
-    others = [path.name for path in out.iterdir() if path.suffix != ".partial"]
-    if others and "zarr.json" not in others:
-        raise RunError(f"{out} holds other files ({min(others)}) and is no label store. Choose another --out.")
-    handle = os.open(out, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"another run is writing to {out}. Wait for it, or choose another --out.") from None
-        yield
-    finally:
-        os.close(handle)
+def carry_out(run: LabelRun, workers: int = 0, listener: Listener | None = None) -> Summary:
+    """Do all jobs of a run in threads of this process, `workers` at a time."""
+    listener = listener or Listener()
+    with ThreadPoolExecutor(side_by_side(run.config, workers)) as threads, run.working():
+
+        def in_threads(stage: Stage) -> Iterator[Done]:
+            doing = [threads.submit(work, job, partial(listener.frames, job.source)) for job in run.jobs(stage)]
+            for finished in as_completed(doing):
+                yield finished.result()
+
+        listener.planned(len(run.todo))
+        for done in in_threads("track"):
+            run.note(done)
+            listener.finished(done.source, done.failure)
+        listener.grouping()
+        run.fit()
+        for done in in_threads("label"):
+            run.note(done)
+        return run.close()

@@ -12,6 +12,10 @@ from typing import Any
 import numpy as np
 import zarr
 
+from labeling.places import StorageError
+from labeling.problems import in_short
+from labeling.zarr_io import MOST_CHUNKS
+
 BLOCK = 4096  # frames (or rows) that are looked at together
 MASK_BLOCK = 512  # frames whose masks are looked at together
 ROUNDING = 1e-3  # float32 coordinates of large frames are no better than this
@@ -39,8 +43,10 @@ class Place:
         """The group or array called `name`; None, with a note, if it is missing or cannot be opened."""
         try:
             found = self.group.get(name)
+        except StorageError:
+            raise
         except Exception as error:  # broken metadata raises whatever its parser does
-            self.add(f"{name} cannot be opened ({_in_short(error)})")
+            self.add(f"{name} cannot be opened ({in_short(error)})")
             return None
         if found is None:
             self.add(f"{name} is missing")
@@ -66,16 +72,29 @@ class Place:
             self.add(f"{name} has shape {found.shape}, expected ({', '.join(map(str, shape))})")
         elif dtype and str(found.dtype) != dtype:
             self.add(f"{name} has type {found.dtype}, expected {dtype}")
+        elif missing := self._missing_chunks(found):
+            self.add(f"{name} lacks {missing}")
         else:
             return found
         return None
+
+    def _missing_chunks(self, array: Any) -> str:
+        """How many chunks are missing; zarr would read them as if there were nothing, and say nothing."""
+        if not all(array.chunks):
+            return "chunks of any size"
+        if array.nchunks > MOST_CHUNKS:
+            return f"most of the {array.nchunks} chunks that it claims"
+        there = int(array.nchunks_initialized)
+        return f"{array.nchunks - there} of {array.nchunks} chunks" if there < array.nchunks else ""
 
     def read(self, array: Any, begin: int = 0, end: int | None = None) -> np.ndarray | None:
         """Rows `begin` to `end` of an array; None, with a note, if they cannot be read."""
         try:
             return np.asarray(array[begin:end])
+        except StorageError:
+            raise
         except Exception as error:  # codecs raise what they like for broken bytes
-            self.add(f"{array.basename} cannot be read ({_in_short(error)})")
+            self.add(f"{array.basename} cannot be read ({in_short(error)})")
             return None
 
 
@@ -189,8 +208,3 @@ def check_masks(place: Place, instance: np.ndarray, shape: tuple[int, int], pres
 
 def _fits(found: tuple[int, ...], wanted: tuple[int | str, ...]) -> bool:
     return len(found) == len(wanted) and all(isinstance(w, str) or n == w for n, w in zip(found, wanted, strict=True))
-
-
-def _in_short(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:120] if lines else type(error).__name__

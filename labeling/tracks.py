@@ -6,11 +6,31 @@ object is absent. Boxes are continuous pixels of the original video, x1 y1 x2 y2
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 UNASSIGNED = -1  # the category of a track that fits none
+
+
+@dataclass(frozen=True)
+class Track:
+    """One instance of a video."""
+
+    instance: int
+    category: int  # UNASSIGNED where none fits
+    prominence: float
+    time: np.ndarray  # (T,)
+    boxes: np.ndarray  # (T, 4), NaN where absent
+    oriented: np.ndarray  # (T, 5)
+    mass: np.ndarray  # (T, 2)
+    score: np.ndarray  # (T,)
+
+    @property
+    def present(self) -> np.ndarray:
+        """Where it is in view, (T,) bool."""
+        return np.isfinite(self.boxes[:, 0])
 
 
 @dataclass(frozen=True)
@@ -45,6 +65,14 @@ class Tracks:
     def __len__(self) -> int:
         """The number of instances."""
         return self.boxes.shape[1]
+
+    def __iter__(self) -> Iterator[Track]:
+        """The instances one by one, most prominent first."""
+        for index in range(len(self)):
+            yield Track(
+                int(self.instance[index]), int(self.category[index]), float(self.prominence[index]), self.time,
+                self.boxes[:, index], self.oriented[:, index], self.mass[:, index], self.score[:, index],
+            )  # fmt: skip
 
     def select(self, keep: np.ndarray) -> Tracks:
         """The instances at `keep`, an index or bool array over N."""

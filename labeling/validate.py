@@ -14,18 +14,21 @@ from typing import Any
 import numpy as np
 import zarr
 
+from labeling import places
 from labeling.folder import inside
 from labeling.observations import ARRAYS, array_width
 from labeling.palette import is_colour
-from labeling.problems import VideoError
+from labeling.problems import StoreError, VideoError
+from labeling.review.log import ReviewError, read_log
+from labeling.schema import refuse_older
 from labeling.soundness import BLOCK, Place, check_cells, check_masks
-from labeling.store import SCHEMA
 from labeling.tracks import UNASSIGNED
+from labeling.zarr_io import attributes
 
 AGAIN = "Run spectrabox label again."
 REFIT = "Run spectrabox label with --refit."
 
-ROOT = {"profile": str, "recipe": str, "videos": str, "categories": list, "failures": dict}
+ROOT = {"profile": str, "recipe": str, "videos": str, "categories": list, "failures": dict, "removed": list}
 CATEGORY = {"id": int, "name": str, "colour": str, "size": int, "kept": bool}
 VIDEO = {
     "source": str, "sha256": str, "fps": (int, float), "frames": int, "height": int, "width": int, "recipe": str,
@@ -34,23 +37,27 @@ VIDEO = {
 VOCABULARY = {"prototypes": ("K", "D"), "radius": ("K",), "size": ("K",), "mean": ("D",), "axes": ("C", "D")}
 
 
-def validate(path: str | Path) -> list[str]:
-    """Everything that is wrong with the store at `path`, one sentence each; empty if it is valid."""
-    path, problems = Path(path), list[str]()
+def validate(store: str | places.Place) -> list[str]:
+    """Everything that is wrong with the store at a place, one sentence each; empty if it is valid."""
+    path, problems = places.place(store), list[str]()
     try:
-        root = zarr.open_group(str(path), mode="r", zarr_format=3)
+        root = places.open_group(path)
+    except places.StorageError:
+        raise
     except Exception as error:  # not there, no zarr, or metadata that is broken in some way
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         return [f"{path} is not a label store ({reason}). Make one with: spectrabox label FOLDER --out {path}"]
-    schema = root.attrs.get("schema")
-    if schema != SCHEMA:
-        return [f"{path} has schema {schema}, this version reads {SCHEMA}. Label the folder anew."]
+    try:
+        refuse_older(path, attributes(root))
+    except StoreError as error:
+        return [str(error)]
     place = Place(str(path), root, problems)
-    _check_attributes(place, root.attrs, ROOT, "", AGAIN)
+    _check_attributes(place, {"removed": [], **root.attrs}, ROOT, "", AGAIN)  # the first versions did not mark any
     categories = _check_categories(place, root.attrs.get("categories"))
     _check_vocabulary(root, problems)
+    _check_review(root, problems)
     for home in ("stages", "videos"):
-        for id in _members(path / home):
+        for id in places.folders_in(path / home):  # zarr's own listing ends at the first broken member
             found = _open(root, f"{home}/{id}", problems)
             if found is None:
                 continue
@@ -63,14 +70,11 @@ def validate(path: str | Path) -> list[str]:
     return problems
 
 
-def _members(folder: Path) -> list[str]:
-    """Names in a folder of groups, read from disk: zarr's own listing ends at the first broken member."""
-    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-
-
 def _open(root: zarr.Group, name: str, problems: list[str]) -> Place | None:
     try:
         group = root[name]
+    except places.StorageError:
+        raise
     except Exception as error:  # broken metadata raises whatever its parser does
         problems.append(
             f"{name}: cannot be opened ({type(error).__name__}: {error}). Delete {name} and {AGAIN.lower()}"
@@ -119,6 +123,13 @@ def _check_vocabulary(root: zarr.Group, problems: list[str]) -> None:
             place.add(f"{name} holds values that are not numbers", REFIT)
 
 
+def _check_review(root: zarr.Group, problems: list[str]) -> None:
+    try:
+        read_log(root)
+    except ReviewError as error:
+        problems.append(str(error))
+
+
 def _check_stage(place: Place) -> None:
     """What the tracker saw: columns of one length, and every chunk readable."""
     lengths: dict[int, list[str]] = {}
@@ -142,7 +153,7 @@ def _read_through(place: Place, array: Any) -> None:
 
 def _check_video(place: Place, categories: set[int]) -> None:
     facts: dict[str, Any] = dict(place.group.attrs)
-    if not _check_attributes(place, facts, VIDEO, ""):
+    if not _check_attributes(place, {"cuts": [], **facts}, VIDEO, ""):  # a store of version 1 does not know cuts
         return
     try:
         inside(Path(), facts["source"])

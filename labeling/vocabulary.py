@@ -1,12 +1,13 @@
 """Which things are the same?
 
 Takes embeddings of tracks from all videos of a folder, (M, D), and returns a Vocabulary: categories without names, each
-with a prototype. New embeddings join known categories; what fits nowhere stays unassigned (-1) and is said so.
+with a prototype. New embeddings join known categories; what fits nowhere stays unassigned (-1) and is said so. A
+category's id is its row: `keep_ids` gives categories that were found anew the ids that they had.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -16,6 +17,7 @@ from labeling.tracks import UNASSIGNED
 
 VERSION = 1
 MARGIN = 1.5  # a new view of a known thing lies a little farther out than those that were seen
+GONE = -1.0  # radius of a category that is gone: nothing is that near
 
 
 class VocabularyConfig(BaseModel, frozen=True, extra="forbid"):
@@ -34,22 +36,35 @@ class Vocabulary:
     """Categories found in a folder of videos."""
 
     prototypes: np.ndarray  # (K, D) float32, unit length: the averaged normalised embeddings
-    radius: np.ndarray  # (K,) float32, cosine distance up to which an embedding belongs
+    radius: np.ndarray  # (K,) float32, cosine distance up to which an embedding belongs; GONE: none does
     size: np.ndarray  # (K,) int64, embeddings that made the category
     mean: np.ndarray  # (D,) float32, of the fitted PCA
     axes: np.ndarray  # (C, D) float32, of the fitted PCA
     note: str  # what happened, in words
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit one another."""
+        kinds, width = len(self.prototypes), self.mean.shape[-1] if self.mean.ndim else 0
+        shapes = {"prototypes": (kinds, width), "radius": (kinds,), "size": (kinds,), "axes": (len(self.axes), width)}
+        for name, shape in shapes.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"vocabulary: {name} has shape {getattr(self, name).shape}, expected {shape}")
 
     @property
     def fingerprint(self) -> str:
         """Hash of what decides an assignment."""
         return digest(version=VERSION, prototypes=self.prototypes.tobytes().hex(), radius=self.radius.tobytes().hex())
 
+    @property
+    def alive(self) -> np.ndarray:
+        """Which categories there are, (K,) bool; the others are gone, and have a row so that nothing gets their id."""
+        return self.radius >= 0
+
     def assign(self, embeddings: np.ndarray) -> np.ndarray:
         """Return the category of each embedding, (M,) int32, or -1 where none is near enough."""
-        if not len(self.prototypes) or not len(embeddings):
+        if not self.alive.any() or not len(embeddings):
             return np.full(len(embeddings), UNASSIGNED, np.int32)
-        distance = 1.0 - unit(embeddings) @ self.prototypes.T
+        distance = np.where(self.alive, 1.0 - unit(embeddings) @ self.prototypes.T, np.inf)
         nearest = distance.argmin(1)
         near = distance[np.arange(len(nearest)), nearest] <= self.radius[nearest]
         return np.where(near, nearest, UNASSIGNED).astype(np.int32)
@@ -86,6 +101,44 @@ def discover(embeddings: np.ndarray, config: VocabularyConfig) -> Vocabulary:
     return Vocabulary(
         np.asarray(prototypes, np.float32), np.asarray(radius, np.float32), np.asarray(size, np.int64), mean, axes, note
     )
+
+
+def keep_ids(known: Vocabulary, found: Vocabulary, distance: float) -> Vocabulary:
+    """Categories that were `found` anew, with the ids of those `known` that persist.
+
+    One persists if a prototype within `distance` of its own was found; nearest ones first. New categories get ids that
+    were never used, the largest first. What was not found again is gone: it keeps its row, and has its id back should
+    its like ever be found. Prototypes of other dimensions cannot be compared: then all ids are those of `found`.
+    """
+    if not len(found.prototypes):
+        nobody = np.full_like(known.radius, GONE)
+        return replace(known, radius=nobody, size=np.zeros_like(known.size), note=found.note)
+    if known.prototypes.shape[1] != found.prototypes.shape[1]:
+        return found
+    ids = np.full(len(found.prototypes), UNASSIGNED)
+    for candidates in (known.alive, ~known.alive):
+        _match(ids, found.prototypes, known.prototypes, np.flatnonzero(candidates), distance)
+    new = np.flatnonzero(ids == UNASSIGNED)
+    ids[new] = len(known.prototypes) + np.arange(len(new))
+    prototypes = np.concatenate([known.prototypes, found.prototypes[new]])
+    radius = np.full(len(prototypes), GONE, known.radius.dtype)
+    size = np.zeros(len(prototypes), known.size.dtype)
+    prototypes[ids], radius[ids], size[ids] = found.prototypes, found.radius, found.size
+    gone = int((known.alive & (radius[: len(known.radius)] < 0)).sum())
+    changes = "".join(f", {count} {what}" for count, what in ((len(new), "new"), (gone, "gone")) if count)
+    return replace(found, prototypes=prototypes, radius=radius, size=size, note=found.note + changes)
+
+
+def _match(ids: np.ndarray, found: np.ndarray, known: np.ndarray, candidates: np.ndarray, distance: float) -> None:
+    """Give prototypes that have no id yet those of the `candidates` of `known` that they lie nearest to."""
+    from scipy.optimize import linear_sum_assignment
+
+    strangers = np.flatnonzero(ids == UNASSIGNED)
+    apart = np.linalg.norm(found[strangers, None] - known[None, candidates], axis=2)
+    # Pairs that are too far apart all cost the same, so no near pair is given up to make two of them.
+    rows, columns = linear_sum_assignment(np.minimum(apart, distance))
+    near = apart[rows, columns] <= distance
+    ids[strangers[rows[near]]] = candidates[columns[near]]
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -1,41 +1,121 @@
-"""Typed reading and writing of zarr groups: one place that knows how arrays are chunked and what is inside a group."""
+"""Typed reading and writing of zarr groups: one place that knows how arrays are chunked and what is inside a group.
+
+Files may be damaged, or made by someone who means harm: whatever zarr and its codecs raise then becomes a StoreError
+that names the array, and an array that claims to be much larger than what there is of it is not read.
+"""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import zarr
 
+from labeling.problems import RunError, StoreError, VideoError, in_short
+
 SMALL = 4096  # bytes: smaller arrays are a block on the disk, compressed or not
 ROWS = 4096  # length of a chunk along the first axis: a short video has one chunk an array
+LARGE = 256 << 20  # bytes: arrays beyond are read only if all of their chunks are there
+LARGEST_CHUNK = 1 << 30  # bytes; ours have a few megabytes
+MOST_CHUNKS = 100_000
+BROKEN = (None, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP)  # what broken stores make of file names
+REMEDY = "`spectrabox validate` says what to do."
 
 
 def load(group: zarr.Group, name: str) -> np.ndarray:
     """The whole array `name`."""
-    return np.asarray(array_at(group, name)[:])
+    return rows_of(array_at(group, name))
+
+
+def rows_of(array: zarr.Array[Any], some: slice = slice(None)) -> np.ndarray:
+    """Some rows of an array; StoreError if they cannot be read."""
+    with as_damage(array):
+        return np.asarray(array[some])
 
 
 def array_at(group: zarr.Group, name: str) -> zarr.Array[Any]:
-    """The array `name`, unread."""
-    found = group[name]
-    if not isinstance(found, zarr.Array):
-        raise TypeError(f"{group.path}/{name} is not an array")
+    """The array `name`, unread; StoreError if there is none."""
+    with as_damage(group, name):
+        found = group[name]
+        if not isinstance(found, zarr.Array):
+            raise TypeError("it is not an array")
+        _refuse_claims(found)
     return found
 
 
 def group_at(group: zarr.Group, name: str) -> zarr.Group:
-    """The group `name`."""
-    found = group[name]
-    if not isinstance(found, zarr.Group):
-        raise TypeError(f"{group.path}/{name} is not a group")
+    """The group `name`; StoreError if there is none."""
+    with as_damage(group, name):
+        found = group[name]
+        if not isinstance(found, zarr.Group):
+            raise TypeError("it is not a group")
     return found
 
 
+def holds(group: zarr.Group, name: str) -> bool:
+    """Whether there is something called `name` in a group; StoreError if that cannot be told."""
+    with as_damage(group, name):
+        return name in group
+
+
 def complete_group(group: zarr.Group, name: str) -> zarr.Group | None:
-    """The group `name` if it is there and was written to its end."""
-    found = group.get(name)
-    return found if isinstance(found, zarr.Group) and found.attrs.get("complete") else None
+    """The group `name` if it is there and was written to its end; what cannot be opened was not."""
+    try:
+        with as_damage(group, name):
+            found = group.get(name)
+    except StoreError:
+        return None
+    return found if isinstance(found, zarr.Group) and found.attrs.get("complete") is True else None
+
+
+@contextmanager
+def as_damage(holder: zarr.Group | zarr.Array[Any], name: str = "") -> Iterator[None]:
+    """Raise StoreError, which names what is read, where broken files make zarr or its codecs fail."""
+    try:
+        yield
+    except (RunError, StoreError, VideoError):
+        raise
+    except Exception as error:  # parsers and codecs raise whatever they like
+        if isinstance(error, OSError) and error.errno not in BROKEN:
+            raise  # the disk may be to blame, and the file be fine
+        reason = "it is missing" if isinstance(error, KeyError) else in_short(error)
+        where = "/".join(part for part in (holder.path, name) if part)
+        raise StoreError(f"{_home(holder)}: {where or 'its root'} is damaged ({reason}). {REMEDY}") from error
+
+
+def _home(holder: zarr.Group | zarr.Array[Any]) -> str:
+    return str(holder.store).removeprefix("file://")
+
+
+def _refuse_claims(array: zarr.Array[Any]) -> None:
+    """A few bytes of metadata can claim terabytes; what is not there would be filled up in memory."""
+    chunk = array.shards or array.chunks
+    if int(np.prod(chunk, dtype=float)) * array.dtype.itemsize > LARGEST_CHUNK:
+        raise ValueError(f"its chunks of {chunk} are too large")
+    if array.nbytes > LARGE and (array.nchunks > MOST_CHUNKS or array.nchunks_initialized < array.nchunks):
+        raise ValueError(f"it claims {array.nbytes / 1e9:.1f} GB that are not there")
+
+
+def fresh_group(group: zarr.Group, name: str) -> zarr.Group:
+    """An empty group in place of what was there."""
+    _retire(group, name)
+    return group.create_group(name, overwrite=True)
+
+
+def remove_group(group: zarr.Group, name: str) -> None:
+    """Remove a group, if it is there."""
+    _retire(group, name)
+    if name in group:
+        del group[name]
+
+
+def _retire(group: zarr.Group, name: str) -> None:
+    """Files go one by one, and a run may be killed in between: what is on its way out must not count as complete."""
+    if (old := complete_group(group, name)) is not None:
+        old.update_attributes({"complete": False})
 
 
 def attributes(group: zarr.Group) -> dict[str, Any]:

@@ -98,13 +98,13 @@ def _load(path: Path) -> torch.nn.Module:
         raise WeightsError(f"{shown(path)} is not a directory. {remedy}")
     try:
         with _quietly():
-            config = AutoConfig.from_pretrained(path, local_files_only=True)
+            config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
             kind = NETWORKS.get(config.model_type)
             if kind is None:
                 known = ", ".join(sorted(NETWORKS))
                 raise WeightsError(f"{shown(path)} holds a {config.model_type!r} model, not one of {known}. {remedy}")
             loaded: Any = kind.from_pretrained(
-                path, config=config, local_files_only=True, dtype=torch.float32,
+                path, config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32,
                 output_loading_info=True, ignore_mismatched_sizes=True,
             )  # fmt: skip
     except WeightsError:

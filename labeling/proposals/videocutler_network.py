@@ -44,7 +44,7 @@ class VideoCutLERNetwork(nn.Module):
         backbone: dict[str, Any] = {
             "embedding_size": sizes.stem, "hidden_sizes": sizes.stages, "depths": sizes.depths, "out_features": STAGES
         }  # fmt: skip
-        self.backbone = ResNetBackbone(ResNetConfig(**backbone))  # type: ignore[no-untyped-call]
+        self.backbone = ResNetBackbone(ResNetConfig(**backbone))  # type: ignore[no-untyped-call]  # transformers' own
         config = Mask2FormerConfig(
             feature_size=sizes.channels, hidden_dim=sizes.channels, mask_feature_size=sizes.mask_channels,
             num_attention_heads=sizes.heads, num_queries=sizes.queries,
