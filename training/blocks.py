@@ -58,7 +58,7 @@ class Reader:
 
     def __init__(self, dataset: Dataset, starts: np.ndarray, span: int) -> None:
         self._arrays: dict[str, zarr.Array[Any] | np.ndarray] = {name: dataset.array(name) for name in dataset.columns}
-        self._starts, self._span = starts, span
+        self._dataset, self._starts, self._span = dataset, starts, span
         sizes = {name: int(np.prod(array.shape[1:])) * array.dtype.itemsize for name, array in self._arrays.items()}
         self._row_bytes = sum(sizes.values())
         self._label_bytes = (self._row_bytes - sizes["frames"]) * dataset.frames
@@ -73,7 +73,7 @@ class Reader:
             return Plan(whole, whole[0].rows, piece)
         if self._label_bytes <= memory_limit * LABELS:
             # Their chunks hold many more rows than those of frames: each would be read again and again.
-            self._arrays |= {name: np.asarray(array[:]) for name, array in self._arrays.items() if name != "frames"}
+            self._arrays |= {name: self._dataset.read(name, slice(None)) for name in self._arrays if name != "frames"}
             memory_limit -= self._label_bytes
         room = (memory_limit - 2 * piece * chunk_bytes) // 2 // self._row_bytes
         chunks = int(np.clip((room // MIXED - self._span) // self._chunk, 1, LONGEST))
@@ -110,7 +110,8 @@ class Reader:
                     keep = needed[begin - block.low : end - block.low]
                     if not keep.any() or not target.size:
                         continue
-                    rows = np.asarray(array[begin:end])
+                    whole = isinstance(array, np.ndarray)
+                    rows = array[begin:end] if whole else self._dataset.read(name, slice(begin, end))
                     to = place[begin - block.low : end - block.low][keep]
                     # A plain `rows[keep]` takes eight times as long.
                     np.take(rows, np.flatnonzero(keep), axis=0, out=target[to[0] : to[-1] + 1], mode="clip")

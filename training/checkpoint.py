@@ -23,6 +23,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from labeling.problems import in_short
+from labeling.settings_files import listed
 from training.config import TrainConfig, TrainError
 from training.objective import Objective
 from training.world_model import DataFacts
@@ -83,7 +85,7 @@ def restore(folder: Path, objective: Objective, optimiser: torch.optim.Optimizer
             return
         moments = load_file(folder / MOMENTS)
     except (OSError, SafetensorError, RuntimeError) as error:
-        raise TrainError(f"{folder} cannot be used: {error}") from error
+        raise TrainError(f"{folder} cannot be used: {in_short(error)}") from error
     state: dict[int, dict[str, Tensor]] = {}
     for number, (name, _) in enumerate(objective.named_parameters()):
         own = {key.rpartition("/")[2]: tensor for key, tensor in moments.items() if key.rpartition("/")[0] == name}
@@ -96,8 +98,11 @@ def read(folder: Path) -> Facts:
     """The facts of a checkpoint."""
     try:
         facts = Facts.model_validate_json((folder / FACTS).read_text(encoding="utf-8"))
-    except (OSError, ValidationError) as error:
-        raise TrainError(f"{folder} is not a checkpoint that this version reads: {error}") from error
+    except ValidationError as error:
+        reason = listed([f"{'.'.join(map(str, row['loc']))} {row['msg']}".strip() for row in error.errors()])
+        raise TrainError(f"{folder} is not a checkpoint that this version reads: {reason}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise TrainError(f"{folder} is not a checkpoint that this version reads: {in_short(error)}") from error
     if facts.schema_version != SCHEMA:
         raise TrainError(f"{folder} has schema {facts.schema_version}, this version reads {SCHEMA}. Train anew.")
     return facts

@@ -19,6 +19,7 @@ from training.settings import MODELS, OBJECTIVES, ModelConfig, ObjectiveConfig, 
 Precision = Literal["auto", "fp32", "bf16"]
 Tracker = Literal["none", "tensorboard"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
+CheckpointName = Literal["best", "last"]
 
 
 class TrainError(Exception):
@@ -64,7 +65,7 @@ class TrainConfig(BaseModel, frozen=True, extra="forbid"):
     def _on_top_of_the_preset(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        below = PRESETS.get(data.get("preset", "nball"), {})
+        below = PRESETS.get(str(data.get("preset", "nball")), {})
         if "epochs" in data:  # a preset's steps would count over the epochs that were chosen
             below = {**below, "steps": 0}
         return merged(below, data)
@@ -80,7 +81,7 @@ class TrainConfig(BaseModel, frozen=True, extra="forbid"):
 
 
 _NBALL_CPU = {
-    "batch": 24, "steps": 8500, "optimiser": {"lr": 1e-3}, "monitor_windows": 256,
+    "batch": 24, "steps": 4000, "optimiser": {"lr": 1e-3}, "monitor_windows": 256,
     "objective": OBJECTIVES["nball-cpu"].model_dump(), "model": MODELS["nball-cpu"].model_dump(),
 }  # fmt: skip
 _NBALL = {

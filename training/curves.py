@@ -7,10 +7,12 @@ well distances follow it and how well its position can be read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from labeling.files import write_whole
 from training.metrics import read
 
 if TYPE_CHECKING:
@@ -52,17 +54,17 @@ def draw(run: Path) -> Path:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
-    _frame(loss, "Terms of the loss (line: training, dots: validation)")
-    _frame(spread, "Latents of held-out frames: are they spread out?")
+    known = bool(validation) and validation[-1].get("judged_on") == "train"  # no episode is held out
+    _frame(loss, f"Terms of the loss (line: training, dots: {'a sample of it' if known else 'validation'})")
+    _frame(spread, f"Latents of {'training' if known else 'held-out'} frames: are they spread out?")
     _frame(distance, "Do distances of latents follow distances of boxes? (Spearman)")
     _frame(position, "Can positions be read off linearly? (R² of a probe)")
     if validation:
         verdict = f"step {validation[-1]['step']}: {validation[-1]['verdict']}"
         figure.suptitle(as_it_is(fill(verdict, 110)), fontsize=10, x=0.01, ha="left", weight="bold")
-    draft = run / f".{FILE}"
-    figure.savefig(draft, format="png", dpi=100)
-    draft.replace(run / FILE)
-    return run / FILE
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png", dpi=100)
+    return write_whole(run / FILE, drawn.getvalue())
 
 
 def as_it_is(text: str) -> str:

@@ -16,7 +16,8 @@ was written to its end; `training.dataset_writer` writes them. Plain zarr reads 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +28,14 @@ import zarr
 from pydantic import BaseModel
 from zarr.errors import GroupNotFoundError
 
-from labeling.zarr_io import array_at, attributes, load
+from labeling.places import on_disk
+from labeling.problems import StoreError, in_short
+from labeling.zarr_io import REMEDY, array_at, attributes, load, rows_of
+from training.dataset_facts import EMPTY as EMPTY
+from training.dataset_facts import refuse_impossible
 
 SCHEMA = 1
 KIND = "spectrabox dataset"
-EMPTY = -1  # category and instance of a slot without an object
 SPLITS = ("train", "validation")
 SplitName = Literal["train", "validation"]
 # Numbers an object has.
@@ -162,6 +166,11 @@ class Dataset:
             raise ValueError(f"There is no split {name!r}: choose train or validation.")
         return np.flatnonzero(load(self._root, "episode_split") == SPLITS.index(name))
 
+    def read(self, column: str, rows: slice) -> np.ndarray:
+        """Some rows of a column; DatasetError if they are damaged."""
+        with as_damage(self.path):
+            return rows_of(self.array(column), rows)
+
     def array(self, column: str) -> zarr.Array[Any]:
         """A column, unread."""
         if column not in self._arrays:
@@ -171,12 +180,17 @@ class Dataset:
 
 def open_dataset(path: str | Path) -> Dataset:
     """Open a complete dataset; DatasetError if there is none at `path`."""
+    path = on_disk(path, "a dataset")
     try:
         root = zarr.open_group(str(path), mode="r", zarr_format=3)
     except (FileNotFoundError, GroupNotFoundError, NotADirectoryError) as error:
         raise DatasetError(
             f"{path} is not a dataset. Make one with: spectrabox prepare STORE --out {path}, or spectrabox simulate"
         ) from error
+    except PermissionError:
+        raise
+    except Exception as error:  # broken metadata raises whatever its parser does
+        raise _damaged(path, error) from error
     facts = attributes(root)
     if facts.get("kind") != KIND:
         raise DatasetError(
@@ -186,7 +200,23 @@ def open_dataset(path: str | Path) -> Dataset:
         raise DatasetError(f"{path} has schema {facts.get('schema')}, this version reads {SCHEMA}. Prepare it anew.")
     if not facts.get("complete"):
         raise DatasetError(f"{path} is not complete: its making was stopped. Run the same command again.")
-    return Dataset(Path(path), root)
+    with as_damage(path):
+        refuse_impossible(root)
+        return Dataset(path, root)
+
+
+@contextmanager
+def as_damage(path: Path) -> Iterator[None]:
+    """Raise DatasetError where what a dataset says cannot be, or its files are broken."""
+    try:
+        yield
+    except (StoreError, ValueError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> DatasetError:
+    reason = in_short(error, 400).removesuffix(REMEDY).rstrip(" .")
+    return DatasetError(f"{path} is damaged: {reason}. Prepare it anew.")
 
 
 def category_table(categories: Sequence[DatasetCategory]) -> list[dict[str, Any]]:

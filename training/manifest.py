@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from labeling.places import Place, on_disk
+from labeling.settings_files import ConfigError, listed, read_yaml
 
 Kind = Literal["videos", "simulator", "hdf5", "lerobot"]
 
@@ -122,21 +124,19 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
         return Path("datasets") / f"{self.name}.zarr"
 
 
-def load_manifest(path: str | Path) -> Manifest:
+def load_manifest(path: str | Place) -> Manifest:
     """Read a manifest; ManifestError says what is wrong with which entry."""
-    path = Path(path)
+    path = on_disk(path, "a manifest")
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ManifestError(f"{path} cannot be read: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ManifestError(f"{path} is not valid YAML: {error}") from error
-    if not isinstance(data, dict):
+        data = read_yaml(path)
+    except ConfigError as error:
+        raise ManifestError(str(error)) from error
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         raise ManifestError(f"{path} must hold entries like `name: nball-1`. See data_manifests/ for examples.")
     try:
         return Manifest(**data)
     except ValidationError as error:
-        raise ManifestError(f"{path}: {'; '.join(_plainly(dict(problem)) for problem in error.errors())}") from error
+        raise ManifestError(f"{path}: {listed([_plainly(dict(problem)) for problem in error.errors()])}") from error
 
 
 def _plainly(problem: dict[str, Any]) -> str:

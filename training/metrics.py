@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from labeling.files import write_whole
 from training.config import Tracker, TrainError
 
 FILE = "metrics.jsonl"
@@ -26,9 +26,7 @@ class Metrics:
         """Lines of steps after `upto` are removed."""
         self.path = run / FILE
         rows = [row for row in read(run) if row["step"] <= upto] if upto else []
-        draft = self.path.with_suffix(".draft")
-        draft.write_text("".join(_line(row) for row in rows), encoding="utf-8")
-        os.replace(draft, self.path)
+        write_whole(self.path, "".join(_line(row) for row in rows))
         self._board = _tensorboard(run, upto) if tracker == "tensorboard" else None
         self._file = self.path.open("a", encoding="utf-8")
 

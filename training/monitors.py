@@ -57,13 +57,14 @@ class Monitors:
         return asdict(self)
 
 
-def monitor(held_out: Frames, fitted_on: Frames, names: Mapping[int, str]) -> Monitors:
+def monitor(held_out: Frames, fitted_on: Frames, names: Mapping[int, str], apart: bool = True) -> Monitors:
     """Judge the latents of held-out frames.
 
     Args:
         held_out: Frames of the validation split.
         fitted_on: Frames of the training split, which the probe learns from.
         names: Of the categories, by id.
+        apart: Whether the former were really held out; else nothing is called grounded.
     """
     latents = held_out.latents.astype(np.float64)
     spread, rank, statistic = _spread(latents), _rank(latents), _sigreg(latents)
@@ -79,11 +80,11 @@ def monitor(held_out: Frames, fitted_on: Frames, names: Mapping[int, str]) -> Mo
     if same or shrunk or rank < FLAT:
         verdict = f"collapsed: frames hardly differ in their latents (spread {spread:.3g}, rank {rank:.1f})"
     else:
-        verdict = _grounding(probe, spearman)
+        verdict = _grounding(probe, spearman, apart)
     return Monitors(statistic, rank, spread, spearman, probe, verdict)
 
 
-def _grounding(probe: Mapping[str, float | None], spearman: Mapping[str, float | None]) -> str:
+def _grounding(probe: Mapping[str, float | None], spearman: Mapping[str, float | None], apart: bool) -> str:
     known = {name: (r2, rho) for name, r2 in probe.items() if r2 is not None and (rho := spearman[name]) is not None}
     if not known:
         return "not collapsed; there are no moving boxes to compare with"
@@ -92,6 +93,9 @@ def _grounding(probe: Mapping[str, float | None], spearman: Mapping[str, float |
     if missing:
         return f"lazy: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not represented"
     weakest = min(known, key=lambda name: known[name])
+    if not apart:
+        least = f"least {words[weakest]} on frames that it knows"
+        return f"not judged: whether it is grounded cannot be told without held-out episodes ({least})"
     return f"grounded: all {len(known)} kinds of objects are represented, least {words[weakest]}"
 
 

@@ -1,18 +1,20 @@
 """How do labels, simulators and other people's datasets become a dataset to train on?
 
 `prepare` takes a label store, a manifest, an HDF5 file or a LeRobot folder, joins frames, boxes and actions, and writes
-one dataset. What cannot be used is left out and named with its reason. The same input gives the same dataset, and one
-that is there already is left alone.
+one dataset. What cannot be used is left out and named with its reason. The same input gives the same dataset; one that
+is there already is left alone, and one that was made of something else is not replaced unasked.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+from labeling.places import Place, on_disk, place
 from labeling.recipe import digest
 from labeling.video import VideoError
 from training.dataset_format import SCHEMA, Dataset, DatasetCategory, DatasetError, World, open_dataset
@@ -46,9 +48,9 @@ class Prepared:
 
 
 def prepare(
-    source: str | Path, out: str | Path | None = None, videos: str | Path | None = None,
-    config: PrepareConfig | None = None, split: Split | None = None, store: str | Path | None = None,
-    progress: Progress | None = None,
+    source: str | Place, out: str | Path | None = None, videos: str | Place | None = None,
+    config: PrepareConfig | None = None, split: Split | None = None, store: str | Place | None = None,
+    progress: Progress | None = None, replace: bool = False,
 ) -> Prepared:  # fmt: skip
     """Make the dataset of `source`.
 
@@ -60,69 +62,83 @@ def prepare(
         split: Which episodes are held out; in place of a manifest's.
         store: The label store of the videos in a LeRobot folder.
         progress: Called now and then with frames done and expected.
+        replace: A dataset at `out` that was made of something else makes way; otherwise it is refused.
     """
-    path = Path(source)
+    path = place(source)
     if path.suffix.lower() in MANIFEST_SUFFIXES:
         manifest = load_manifest(path)
+        _refuse({"--store": store}, f"a manifest: it names its own. Change source.store in {path}")
         updates = {name: value for name, value in (("settings", config), ("split", split)) if value is not None}
-        return prepare_manifest(manifest.model_copy(update=updates), out, videos, progress)
+        return prepare_manifest(manifest.model_copy(update=updates), out, videos, progress, replace)
+    opened = open_source(path, config or PrepareConfig(), videos, store)
     if out is None:
         raise DatasetError("Say where the dataset goes: --out DATASET.")
-    opened = open_source(path, config or PrepareConfig(), videos, store)
-    return write_dataset(opened, Path(out), opened.name, split or Split(), progress)
+    path = on_disk(out, "a dataset")
+    return write_dataset(opened, path, opened.name, split or Split(), progress, replace=replace)
 
 
 def prepare_manifest(
     manifest: Manifest,
     out: str | Path | None = None,
-    videos: str | Path | None = None,
+    videos: str | Place | None = None,
     progress: Progress | None = None,
+    replace: bool = False,
 ) -> Prepared:
     """Make the dataset that a manifest describes."""
-    place = Path(out) if out else manifest.out
+    path = on_disk(out, "a dataset") if out else manifest.out
     world = None
     if isinstance(manifest.source, SimulatorSource):
-        from training.sources.simulator import Episodes
-
-        assert manifest.seed is not None
-        opened: Source = Episodes(manifest.source, manifest.seed, manifest.settings)
+        opened: Source = _played(manifest, manifest.source, videos)
         world = World(environment=manifest.source.environment, options=manifest.source.options)
     else:
         opened = _listed(manifest, manifest.source, videos)
-    made = write_dataset(opened, place, manifest.name, manifest.split, progress, world)
+    made = write_dataset(opened, path, manifest.name, manifest.split, progress, world, replace)
     if manifest.frames is not None and made.frames != manifest.frames:
         made.notes.append(f"The manifest promises {manifest.frames} frames, the dataset has {made.frames}.")
     return made
 
 
 def open_source(
-    path: Path, config: PrepareConfig, videos: str | Path | None = None, store: str | Path | None = None
+    path: Place, config: PrepareConfig, videos: str | Place | None = None, store: str | Place | None = None
 ) -> Source:
     """The source at `path`, whatever it is; DatasetError if it is nothing that can be read."""
     if path.suffix.lower() in HDF5_SUFFIXES:
         from training.sources.hdf5 import Hdf5
 
-        return Hdf5(path, config)
+        _refuse({"--videos": videos, "--store": store}, "an HDF5 file: its pictures and boxes are inside")
+        return Hdf5(on_disk(path, "an HDF5 file"), config)
     if (path / "meta" / "info.json").is_file():
         from training.sources.lerobot import LeRobot
 
-        return LeRobot(path, config, store)
+        _refuse({"--videos": videos}, "a LeRobot folder: its videos are inside")
+        return LeRobot(on_disk(path, "a LeRobot folder"), config, store)
     if (path / "zarr.json").is_file():
         from training.sources.store import LabeledVideos
 
+        if isinstance(path, Path) and _there(path) is not None:
+            raise DatasetError(f"{path} is a dataset already: train on it with: spectrabox train {path}")
+        _refuse({"--store": store, "--camera": config.camera}, "a label store: its videos have one picture a frame")
         return LabeledVideos(path, config, videos)
     what = "does not exist" if not path.exists() else "is neither of these"
     raise DatasetError(f"{path} {what}. Give a label store, a manifest (.yaml), an HDF5 file, or a LeRobot v3 folder.")
 
 
 def write_dataset(
-    source: Source, out: Path, name: str, split: Split, progress: Progress | None = None, world: World | None = None
-) -> Prepared:
-    """Write the takes of a source as a dataset, unless that very dataset is there already."""
+    source: Source, out: Path, name: str, split: Split, progress: Progress | None = None, world: World | None = None,
+    replace: bool = False,
+) -> Prepared:  # fmt: skip
+    """Write the takes of a source as a dataset, unless that very dataset is there already.
+
+    One that was made of the same source, when that was different or with other settings, makes way; one that was made
+    of something else only with `replace`.
+    """
     recipe = digest(schema=SCHEMA, source=source.recipe, split=split.model_dump(mode="json"), name=name)
     refuse_to_replace(out)
-    if (known := _current(out, recipe)) is not None:
-        return _described(known, new=False)
+    if (known := _there(out)) is not None:
+        if known.attributes.get("recipe") == recipe:
+            return _described(known, new=False)
+        if not replace:
+            _refuse_other_origin(known, source.origin)
     problems: dict[str, str] = {}
     reported = 0.0
 
@@ -141,7 +157,7 @@ def write_dataset(
         if not writer.episodes:
             raise DatasetError(f"Nothing in {source.name} can be used: {_some(problems) or 'there is no episode'}")
         made = writer.finish(
-            name, source.categories, split, recipe=recipe, notes=source.notes, problems=problems,
+            name, source.categories, split, recipe=recipe, origin=source.origin, notes=source.notes, problems=problems,
             created_by=f"spectrabox {version('spectrabox')}", world=world and world.model_dump(),
         )  # fmt: skip
     if progress:
@@ -149,9 +165,23 @@ def write_dataset(
     return _described(made, new=True)
 
 
-def _listed(manifest: Manifest, source: PathSource, videos: str | Path | None) -> Source:
+def _played(manifest: Manifest, source: SimulatorSource, videos: str | Place | None) -> Source:
+    """The episodes of the simulator that a manifest names."""
+    from training.sources.simulator import Episodes
+
+    settings = manifest.settings
+    given = {"--videos": videos, "--camera": settings.camera, "--episode-frames": settings.episode_frames}
+    _refuse(given, "a simulator: it draws its own frames, in episodes of source.frames")
+    assert manifest.seed is not None
+    try:
+        return Episodes(source, manifest.seed, settings)
+    except ValueError as error:  # an unknown simulator, or one that does not take these options
+        raise DatasetError(f"{manifest.name}: {error}") from error
+
+
+def _listed(manifest: Manifest, source: PathSource, videos: str | Place | None) -> Source:
     """The files that a manifest names, checked against its hash."""
-    path = Path(source.path)
+    path = on_disk(source.path, "the source of a manifest")
     if not path.exists():
         raise DatasetError(f"{path}, the source of {manifest.name}, does not exist. Paths count from where you are.")
     if manifest.sha256:
@@ -160,9 +190,9 @@ def _listed(manifest: Manifest, source: PathSource, videos: str | Path | None) -
         refuse_other_content(path, manifest.sha256)
     settings = manifest.settings.model_copy(update={"use_actions": manifest.actions != "none"})
     if manifest.kind == "videos":
-        opened = open_source(Path(source.store), settings, videos or path)
+        opened = open_source(place(source.store), settings, videos or path)
     else:
-        opened = open_source(path, settings, store=source.store or None)
+        opened = open_source(path, settings, videos, source.store or None)
     if manifest.actions != "none" and not opened.layout.actions:
         raise DatasetError(f"{manifest.name} should have actions {manifest.actions} {path}, but there are none.")
     if manifest.labels != "none" and not opened.layout.objects:
@@ -170,13 +200,29 @@ def _listed(manifest: Manifest, source: PathSource, videos: str | Path | None) -
     return opened
 
 
-def _current(out: Path, recipe: str) -> Dataset | None:
-    """The dataset at `out` if it is the one that would be made now."""
+def _there(path: Path) -> Dataset | None:
+    """The dataset at `path`, if there is one."""
     try:
-        known = open_dataset(out)
+        return open_dataset(path)
     except DatasetError:
         return None
-    return known if known.attributes.get("recipe") == recipe else None
+
+
+def _refuse_other_origin(known: Dataset, origin: str) -> None:
+    """DatasetError unless a dataset was made of `origin`: it may have taken hours, and runs may need it."""
+    before = known.attributes.get("origin")
+    if before != origin:
+        what = f"a dataset of {before}" if before else "a dataset that does not say what it was made of"
+        raise DatasetError(
+            f"{known.path} is {what}; this would be one of {origin}. Choose another --out, or --replace."
+        )
+
+
+def _refuse(options: Mapping[str, Any], what: str) -> None:
+    """DatasetError if options were given that nothing would read."""
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise DatasetError(f"{' and '.join(given)} cannot be used with {what}.")
 
 
 def _described(dataset: Dataset, new: bool) -> Prepared:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from labeling.files import refuse_links, write_whole
+from labeling.problems import RunError
 from training import checkpoint
 from training.config import TrainConfig, TrainError, as_yaml, differences, load_config
 
@@ -42,13 +44,17 @@ def chosen_config(run: Path, config: TrainConfig | None, resume: bool) -> TrainC
 def claimed(run: Path, config: TrainConfig, resume: bool) -> Iterator[None]:
     """Hold the folder, made if need be, for the time of a run."""
     run.mkdir(parents=True, exist_ok=True)
+    try:
+        refuse_links(run)
+    except RunError as error:
+        raise TrainError(str(error)) from error
     lock = FileLock(run / LOCK, timeout=0)
     try:
         lock.acquire()
     except Timeout as error:
         raise TrainError(f"Another process trains in {run}.") from error
     try:
-        (run / SETTINGS).write_text(as_yaml(config) + "\n", encoding="utf-8")
+        write_whole(run / SETTINGS, as_yaml(config) + "\n")
         yield
     finally:
         lock.release()

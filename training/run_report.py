@@ -1,16 +1,18 @@
 """What came out of a run, on one page?
 
-Reads the last checkpoint and the metrics of a run and writes `report.md`: the verdict, the last values on the
-validation split, what it was trained on, and the curves.
+Reads the last checkpoint and the metrics of a run and writes `report.md`: the verdict, the last values and of which
+episodes they are, what it was trained on, and the curves.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from labeling.files import write_whole
 from training import checkpoint, curves, metrics
+from training.markdown import as_it_is
 
 FILE = "report.md"
 WORDS = {
@@ -20,16 +22,17 @@ WORDS = {
 }  # fmt: skip
 
 
-def as_it_is(text: str) -> str:
-    """A name for Markdown, which else would find tags, columns and headings in it."""
-    return re.sub(r"([\\`*_\[\]<>|&~$#])", r"\\\1", " ".join(text.split()))
-
-
 def last_values(row: dict[str, Any]) -> list[tuple[str, float | None]]:
     """The numbers of a look at the validation split, each with its name in words."""
     values: list[tuple[str, float | None]] = [(words, row[key]) for key, words in WORDS.items()]
     values += [(f"R² of the position, {name}", value) for name, value in row["probe"].items()]
     return values + [(f"Spearman of distances, {name}", value) for name, value in row["spearman"].items()]
+
+
+def judged_on(row: Mapping[str, Any]) -> str:
+    """Which episodes the numbers of a look are of."""
+    held_out = row.get("judged_on", "validation") == "validation"  # earlier runs did not say
+    return "on the validation split" if held_out else "on training episodes: none are held out"
 
 
 def markdown(run: Path) -> str:
@@ -41,7 +44,7 @@ def markdown(run: Path) -> str:
         f"{facts.step} of {facts.steps} steps in {facts.seconds / 60:.1f} minutes; best at step {facts.best_step}.", "",
     ]  # fmt: skip
     if row:
-        lines += [f"| at step {row['step']}, on the validation split | |", "|---|---|"]
+        lines += [f"| at step {row['step']}, {judged_on(row)} | |", "|---|---|"]
         lines += [
             f"| {as_it_is(name)} | {'' if value is None else f'{value:.4g}'} |" for name, value in last_values(row)
         ]
@@ -58,5 +61,4 @@ def markdown(run: Path) -> str:
 
 def write_report(run: Path) -> Path:
     """Write the page beside the curves; its path."""
-    (run / FILE).write_text(markdown(run), encoding="utf-8")
-    return run / FILE
+    return write_whole(run / FILE, markdown(run))

@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field, model_validator
 
 PresetName = Literal["nball", "nball-cpu", "lewm"]
 PixelRange = Literal["symmetric", "unit", "imagenet"]
-Positions = Literal["waves", "noise"]
 BoxState = Literal[
     "bb",
     "obb",
@@ -46,14 +45,16 @@ class EncoderConfig(BaseModel, frozen=True, extra="forbid"):
     ffn: int = Field(256, ge=1, description="Width of the layer inside each block's feed-forward network.")
     pixels: PixelRange = Field("symmetric", description="Pixel values: symmetric [-1, 1], unit [0, 1] or imagenet.")
     init: float = Field(0.02, gt=0, description="Standard deviation of the weights before training.")
-    positions: Positions = Field(
-        "waves", description="Learned positions begin as waves over the picture, or as noise as small as the weights."
+    waves: float = Field(
+        0.5, ge=0, description="Learned positions begin as half a wave to so many over the picture; 0: as small noise."
     )
 
     @model_validator(mode="after")
     def _fits(self) -> EncoderConfig:
         if self.size % self.patch:
             raise ValueError(f"patches of {self.patch} pixels do not fill frames of {self.size}")
+        if 0 < self.waves < 0.5:
+            raise ValueError(f"positions begin as half a wave at least, or with waves=0 as noise; not {self.waves:g}")
         if self.width % self.heads:
             raise ValueError(f"{self.heads} heads cannot share a width of {self.width}")
         return self
@@ -94,7 +95,7 @@ class TargetConfig(BaseModel, frozen=True, extra="forbid"):
     sigma_angle: float = Field(1.0, gt=0, description="The same for sines and cosines of angles.")
     sigma_depth: float = Field(1.0, gt=0, description="The same for depths, in radians per standard deviation.")
     seed: int = Field(0, ge=0, description="Draws the frequencies, and the noise.")
-    noise: float = Field(0.0, ge=0, description="Gaussian noise on each box edge, as a share of the image width.")
+    noise: float = Field(0.0, ge=0, description="Gaussian noise on box edges, in image widths; for bb only.")
 
     @model_validator(mode="after")
     def _fits(self) -> TargetConfig:
@@ -102,6 +103,10 @@ class TargetConfig(BaseModel, frozen=True, extra="forbid"):
             raise ValueError(f"{self.state} has parts that may not apply: choose matching none, frame or sequence")
         if self.state == "exact" and self.matching != "none":
             raise ValueError("the exact state has no objects to match: choose matching none")
+        if self.noise and self.state != "bb":
+            raise ValueError(
+                f"noise moves the edges of boxes and would leave parts of {self.state} clean: take bb, or no noise"
+            )
         return self
 
 
@@ -140,9 +145,7 @@ class ObjectiveConfig(BaseModel, frozen=True, extra="forbid"):
 _LEWM = ModelConfig(
     latent=192,
     projector=2048,
-    encoder=EncoderConfig(
-        size=224, patch=14, width=192, depth=12, heads=3, ffn=768, pixels="imagenet", positions="noise"
-    ),
+    encoder=EncoderConfig(size=224, patch=14, width=192, depth=12, heads=3, ffn=768, pixels="imagenet", waves=0),
     predictor=PredictorConfig(width=192, depth=6, heads=16, head_size=64, ffn=2048, dropout=0.1, inner_norm=True),
 )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from labeling.places import on_disk
 from training.envs import make
 from training.envs.video import record, write_episode
 from training.manifest import Manifest, PrepareConfig, SimulatorSource, Split
@@ -18,7 +19,7 @@ from training.prepare import Prepared, Progress, prepare_manifest
 
 def simulate(
     environment: str, out: str | Path, episodes: int = 20000, frames: int = 32, seed: int = 0, size: int | None = None,
-    split: Split | None = None, progress: Progress | None = None, **options: int | float,
+    split: Split | None = None, progress: Progress | None = None, replace: bool = False, **options: int | float,
 ) -> Prepared:  # fmt: skip
     """Write a dataset of `episodes` episodes; ValueError if there is no such simulator.
 
@@ -31,6 +32,7 @@ def simulate(
         size: Height and width of the frames; None: as the simulator draws them.
         split: Which episodes are held out.
         progress: Called now and then with frames done and expected.
+        replace: A dataset at `out` that was made of something else makes way; otherwise it is refused.
         options: What the simulator is opened with, for example `balls=3`.
     """
     native = make(environment, **options).size[0]
@@ -40,7 +42,7 @@ def simulate(
         source=SimulatorSource(environment=environment, options=options, episodes=episodes, frames=frames),
         actions="simulator", labels="simulator", split=split or Split(), settings=PrepareConfig(size=size or native),
     )  # fmt: skip
-    return prepare_manifest(manifest, out, progress=progress)
+    return prepare_manifest(manifest, out, progress=progress, replace=replace)
 
 
 def simulate_videos(
@@ -53,7 +55,10 @@ def simulate_videos(
     byte, is left alone. The other arguments are those of `simulate`.
     """
     world = make(environment, **options)
-    paths = [Path(folder) / f"{environment}-{number:04}.mp4" for number in range(episodes)]
+    paths = [
+        on_disk(folder, "a folder for simulated videos") / f"{environment}-{number:04}.mp4"
+        for number in range(episodes)
+    ]
     for number, path in enumerate(paths):
         write_episode(path, record(world, frames, seed + number), truth=True)
         if progress:

@@ -20,8 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeling.places import on_disk
 from training import checkpoint, curves
 from training.config import Device, OptimiserConfig, TrainConfig, TrainError
+from training.damage import bad_numbers
 from training.dataset import Batch, Dataset, Windows, open_dataset
 from training.devices import accelerated
 from training.metrics import Metrics
@@ -74,12 +76,14 @@ def train(
         dataset: What `prepare` or `simulate` wrote.
         run: Folder for checkpoints, metrics and curves.
         config: The settings; None: those that a resumed run was started with, or the defaults.
-        resume: Go on from the run's last checkpoint, if it has one.
+        resume: Go on from the run's last checkpoint; without one it starts anew, and says so.
         device: Where to train.
         listener: Hears of the progress.
     """
     dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
-    folder = Path(run)
+    folder = on_disk(run, "a run")
+    if wrong := bad_numbers(dataset):
+        raise TrainError(wrong)
     with ExitStack() as stack:
         config = chosen_config(folder, config, resume)
         accelerator = stack.enter_context(accelerated(config.precision, device))
@@ -123,8 +127,11 @@ class Trainer:
         self.sums, self.summed = torch.zeros(len(NAMES), device=self.device), 0
         self.row: dict[str, Any] = {}
         self.drawn = time.monotonic()
+        self.notes: list[str] = []
         if resume and (newest := checkpoint.last(run)):
             self._go_on_from(newest)
+        elif resume:
+            self.notes.append(f"{run} has no checkpoint to go on from: training starts anew.")
         self.wrapped = accelerator.prepare_model(self.objective)
         self.validation = Validation(dataset, self.windows, config, self.data.categories) if self.main else None
 
@@ -134,7 +141,7 @@ class Trainer:
         with ExitStack() as stack:
             metrics = stack.enter_context(Metrics(self.run, self.config.tracker, self.step)) if self.main else None
             if self.validation:
-                self.listener.started(self.step, self.steps, self.validation.notes)
+                self.listener.started(self.step, self.steps, [*self.notes, *self.validation.notes])
             self.objective.train()
             for batch in self._batches():
                 terms = self._train_on(batch)

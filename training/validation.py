@@ -1,7 +1,8 @@
 """How good is the model on frames that it does not train on?
 
 A fixed sample of the validation split is held in memory; `look` gives the terms of the loss on it and what the monitors
-say. The probe learns from a sample of the training split.
+say. The probe learns from a sample of the training split. Where no episode is held out, training frames stand in: the
+row says so, and nothing is called grounded by frames that it was fitted on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 
 from training.config import TrainConfig
 from training.dataset import Batch, Dataset, DatasetError, Windows
+from training.dataset_format import SplitName
 from training.models.layers import recounting
 from training.monitors import Frames, monitor
 from training.objective import Objective, Terms
@@ -29,13 +31,14 @@ class Validation:
     def __init__(self, dataset: Dataset, training: Windows, config: TrainConfig, categories: Mapping[int, str]) -> None:
         """Draw the samples; `training` are the windows of the training split."""
         self.names, self.notes = categories, list[str]()
+        self.judged_on: SplitName = "validation"
         self._fitted_on = _sample(training, config.monitor_windows * FITTED)
         try:
             held_out = Windows(
                 dataset, "validation", config.length, config.skip, config.batch, config.seed, config.memory << 20
             )
         except DatasetError:
-            held_out = training
+            held_out, self.judged_on = training, "train"
             self.notes.append("No validation episode is long enough: training frames are validated on.")
         self._held_out = _sample(held_out, config.monitor_windows)
 
@@ -57,8 +60,11 @@ class Validation:
         objective.train(training)
         sizes = torch.tensor([len(batch) for batch in self._held_out], dtype=torch.float32)
         means = torch.stack(terms).float().cpu().mul(sizes[:, None]).sum(0) / sizes.sum()
-        found = monitor(_frames(self._held_out, latents), _frames(self._fitted_on, fitted), self.names)
-        return {**dict(zip(Terms._fields, means.tolist(), strict=True)), **found.as_row()}
+        apart = self.judged_on == "validation"
+        found = monitor(_frames(self._held_out, latents), _frames(self._fitted_on, fitted), self.names, apart)
+        return {
+            "judged_on": self.judged_on, **dict(zip(Terms._fields, means.tolist(), strict=True)), **found.as_row()
+        }  # fmt: skip
 
 
 def _sample(windows: Windows, count: int) -> list[Batch]:

@@ -16,6 +16,8 @@ import torch
 from pydantic import BaseModel
 from torch import Tensor
 
+from labeling.places import on_disk
+from labeling.problems import in_short
 from training.boxes import TargetError
 from training.config import TrainConfig, TrainError
 from training.dataset_format import Dataset, Statistics, World
@@ -150,14 +152,20 @@ class WorldModel:
 
         Returns:
             (horizon * skip, A), or (B, horizon * skip, A), in the units of the training data.
+
+        Raises:
+            ValueError: If something does not fit the model or the rest, or is not a number.
         """
+        from training.planning.asked import pictures
         from training.planning.planner import find_actions
 
-        frames, goal = (torch.as_tensor(values) for values in (frames, goal))
+        frames = pictures(frames, "frames", self.data.size, ("H W 3", "C H W 3", "B C H W 3"))
         many = frames.ndim == 5
+        goal = pictures(goal, "goal", self.data.size, ("B H W 3",) if many else ("H W 3",))
+        past = None if past is None else np.asarray(past)
         if not many:
-            frames, goal = frames.view(1, -1, *frames.shape[-3:]), goal[None]
-            past = None if past is None else np.asarray(past)[None]
+            frames, goal = frames.reshape(1, -1, *frames.shape[-3:]), goal[None]
+            past = None if past is None else past[None]
         actions = find_actions(self, frames, goal, past, config, rules, limits).actions
         return actions if many else actions[0]
 
@@ -167,7 +175,9 @@ class WorldModel:
         return next(self.model.parameters()).device
 
     def _here(self, values: Tensor | np.ndarray) -> Tensor:
-        here = torch.as_tensor(values).to(self.device)
+        # Mirrored or BGR views, as frame[..., ::-1], have strides that torch does not take.
+        here = torch.as_tensor(np.ascontiguousarray(values) if isinstance(values, np.ndarray) else values)
+        here = here.to(self.device)
         return here.to(next(self.model.parameters()).dtype) if here.is_floating_point() else here
 
 
@@ -181,10 +191,13 @@ def load(run: str | Path, which: str = "best", device: str | torch.device = "cpu
     """
     from training import checkpoint
 
-    folder = checkpoint.find(Path(run), which)
+    folder = checkpoint.find(on_disk(run, "a run"), which)
     facts = checkpoint.read(folder)
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced
-        objective = build(facts.config, facts.data)
+        try:
+            objective = build(facts.config, facts.data)
+        except (RuntimeError, ValueError, LookupError, ArithmeticError, MemoryError) as error:
+            raise TrainError(f"{folder} cannot be used: no model can be as it says ({in_short(error)}).") from error
     checkpoint.restore(folder, objective)
     objective.requires_grad_(False).eval().to(device)
     home = folder.parent.parent if folder.parent.name == checkpoint.FOLDER else None  # a checkpoint may stand alone

@@ -7,6 +7,7 @@ always gives the same picture, so that frames can be drawn for many states at on
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import signature
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -64,9 +65,15 @@ def names() -> list[str]:
 
 
 def make(name: str, **options: Any) -> Environment:
-    """Open a simulator by its name; ValueError if there is none of that name."""
+    """Open a simulator by its name; ValueError if there is none of that name, or if it has no such option."""
     if name not in _REGISTRY:
         raise ValueError(f"There is no environment {name!r}. Choose one of: {', '.join(names())}.")
     module, _, kind = _REGISTRY[name].partition(":")
-    environment: Environment = getattr(import_module(module), kind)(**options)
+    opened = getattr(import_module(module), kind)
+    known = list(signature(opened).parameters)
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        there = f"Those of {name} are: {', '.join(known)}." if known else f"{name} has none."
+        raise ValueError(f"There is no option {', '.join(unknown)}. {there}")
+    environment: Environment = opened(**options)
     return environment

@@ -21,7 +21,7 @@ from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
 from training.dataset_format import DEPTH_PERCENTILES
-from training.envs.packages import MissingPackageError, needed
+from training.envs.packages import OPENGL, MissingPackageError, needed
 
 HIDDEN_GROUP = 3  # geoms of this group and above serve collisions and are not drawn
 _ROUND = 24  # points that stand for a circle
@@ -158,10 +158,7 @@ class _Canvas:
             self._gl.make_current()
             self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
         except Exception as error:  # OpenGL bindings raise whatever they like
-            raise MissingPackageError(
-                f"MuJoCo cannot draw here ({error}). It needs OpenGL for machines without a screen, on Debian: "
-                "apt install libegl1 libgl1 libopengl0 libgl1-mesa-dri"
-            ) from error
+            raise MissingPackageError(f"MuJoCo cannot draw here ({error}). {OPENGL}") from error
         # At exit before mujoco gives up its display, for it asked earlier; otherwise as soon as nobody draws any more.
         atexit.register(weakref.finalize(self, _closed, self._gl, self._context))
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)

@@ -1,8 +1,8 @@
 """Balls in a box: a red one that obeys actions, white ones that fly and bounce off the walls.
 
 Balls pass through one another; meeting is something to measure, not to simulate. States are (1 + n, 4): x, y and
-velocity in pixels a step, the control ball first (its velocity is 0, it rests without an action). `advance` and
-`draw` take batches of states, `play` plays many episodes at once.
+velocity in pixels a step, the control ball first: it rests without an action, so its velocity is how far the last step
+took it, and 0 at the beginning. `advance` and `draw` take batches of states, `play` plays many episodes at once.
 """
 
 from __future__ import annotations
@@ -124,7 +124,9 @@ class NBall:
         states = states.copy()
         low, high = self.radius, self.size[0] - self.radius
         place, velocity = states[..., :2], states[..., 2:]
-        place[:, 0] = np.clip(place[:, 0] + limited(actions, self.longest) + slips, low, high)
+        before = place[:, 0].copy()
+        place[:, 0] = np.clip(before + limited(actions, self.longest) + slips, low, high)
+        velocity[:, 0] = place[:, 0] - before
         place[:, 1:] += velocity[:, 1:]
         outside = (place < low) | (place > high)
         velocity[outside] *= -1

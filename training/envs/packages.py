@@ -11,6 +11,10 @@ from training.dataset_format import DatasetError
 
 # With its dependencies gym-pusht would put another OpenCV over the one that labels videos.
 EXTRA_STEPS = {"gym_pusht": " and then: pip install --no-deps gym-pusht==0.1.8"}
+OPENGL = (
+    "It needs OpenGL for machines without a screen, on Debian: apt install libegl1 libgl1 libopengl0 libgl1-mesa-dri"
+)
+DRAWING = ("dm_control", "mujoco")  # packages that look for OpenGL as soon as they are imported
 
 
 class MissingPackageError(DatasetError, ImportError):
@@ -24,6 +28,8 @@ def needed(module: str, world: str) -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
+        if package in DRAWING and not isinstance(error, ModuleNotFoundError):
+            raise MissingPackageError(f"{world} cannot be drawn here ({error}). {OPENGL}") from error
         raise MissingPackageError(
             f"{world} needs {package}, which cannot be imported ({error}): pip install -c constraints.txt '.[sim]'"
             + EXTRA_STEPS.get(package, "")

@@ -38,6 +38,8 @@ class Comparison(NamedTuple):
 
     plain: Kept  # by the distance from the goal alone
     informed: Kept  # with the price on collisions
+    solved: int = 0  # starts that were left out: they count as the goal
+    touching: int = 0  # starts that were left out: balls touch there or at the goal
 
 
 def keep_clear(
@@ -60,19 +62,25 @@ def keep_clear(
     if not isinstance(world, NBall):
         raise DatasetError(f"{dataset.path} is not of an n-ball world: collisions are judged there only.")
 
+    passed = 0
+
     def free(one: Start) -> bool:
-        return not (touching(world, one.state) or touching(world, one.goal.state))
+        nonlocal passed
+        touched = touching(world, one.state) or touching(world, one.goal.state)
+        passed += touched
+        return not touched
 
     apart = horizon * model.config.skip
-    chosen, _ = draw_starts(world, model, dataset, split, apart, context, starts, seed, free)
+    chosen, solved = draw_starts(world, model, dataset, split, apart, context, starts, seed, free)
     settings = PLANNERS["nball"].model_copy(update={"horizon": horizon, "seed": seed})
     frames, goals = np.stack([one.frames for one in chosen]), np.stack([one.goal.frame for one in chosen])
     past = np.stack([one.past for one in chosen]) if context > 1 else None
     rule = (weight, _collision(world, model, dataset))
-    return Comparison(*(
+    plain, informed = (
         _carried_out(world, chosen, find_actions(model, frames, goals, past, settings, rules).actions)
         for rules in ((), (rule,))
-    ))  # fmt: skip
+    )
+    return Comparison(plain, informed, solved, passed)
 
 
 def touching(world: NBall, state: np.ndarray) -> bool:

@@ -56,6 +56,7 @@ class Evaluation:
     notes: list[str]  # what could not be judged, and why
     episodes: int = 0  # that it was judged on
     frames: int = 0  # of these episodes, as many as were looked at
+    same_dataset: bool = True  # as it was trained on; else it is not known which of the episodes are new to it
 
     def as_data(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -75,7 +76,7 @@ class Material:
 
 def evaluate(
     model: WorldModel, dataset: Dataset, run: Path, split: SplitName = "validation", say: Say | None = None,
-    epochs: int | None = None, starts: int = 0,
+    epochs: int | None = None, starts: int | None = 0, seeds: int = 1,
 ) -> tuple[Evaluation, Material]:  # fmt: skip
     """Judge a world model.
 
@@ -86,7 +87,9 @@ def evaluate(
         split: Judge on these episodes.
         say: Hears what is being done.
         epochs: Of the network probe, if not as in the paper.
-        starts: From how many places plans are tried out, if the episodes come from a simulator.
+        starts: From how many places plans are tried out, if the episodes come from a simulator; None: as many as is
+            usual for it.
+        seeds: Of planning, each with starts of its own.
     """
     say = say or (lambda what: None)
     names = model.data.categories
@@ -108,23 +111,31 @@ def evaluate(
     notes += [f"Not judged: {'; '.join(missing)}: {why_not}." for why_not, missing in left_out.items()]
     say("imagining")
     prediction = prediction_errors(model, dataset, split, _ahead(model, dataset, split))
-    verdict = monitors.monitor(_frames(held_out), _frames(fitted), names).verdict
+    verdict = _said_of_its_sample(monitors.monitor(_frames(held_out), _frames(fitted), names).verdict)
     success, trips = list[Success](), list[Trip]()
     notes += _no_trial(model, dataset)
-    if starts and dataset.world and model.data.action_dim:
+    if starts != 0 and dataset.world and model.data.action_dim:
         say("planning")
         try:
-            success = try_out(model, dataset, split, starts)
+            success = try_out(model, dataset, split, starts, seeds)
             trips = make_trips(model, dataset, split)
         except DatasetError as error:
             notes.append(f"Plans were not tried out: {error}")
     episodes = np.unique(episode_of(dataset, held_out.frames))
-    notes += _whose_videos(dataset, split, episodes)
+    same = dataset.fingerprint == model.data.fingerprint
+    notes += _whose_videos(dataset, split, episodes, same)
     found = Evaluation(
         run.name, model.step, dataset.name, split, verdict, knowledge, prediction.tolist(), success, notes,
-        len(episodes), len(held_out.frames),
+        len(episodes), len(held_out.frames), same,
     )  # fmt: skip
     return found, Material(model, dataset, fitted, held_out, trips)
+
+
+def _said_of_its_sample(verdict: str) -> str:
+    """A verdict with what its figures are of: the table's are of more frames, and of each object for itself."""
+    if "R²" not in verdict:
+        return verdict
+    return f"{verdict} (measured as while training: mean place of each kind, pairs of {monitors.PAIRED} frames)"
 
 
 def _cannot_be_judged(name: str, known: Quantity | None, there: Quantity | None) -> str:
@@ -146,13 +157,13 @@ def _no_trial(model: WorldModel, dataset: Dataset) -> list[str]:
     return [] if dataset.world else ["The episodes come from no simulator: plans cannot be tried out on recordings."]
 
 
-def _whose_videos(dataset: Dataset, split: SplitName, episodes: np.ndarray) -> list[str]:
+def _whose_videos(dataset: Dataset, split: SplitName, episodes: np.ndarray, same: bool) -> list[str]:
     """How far recordings can be trusted as judges."""
     if dataset.world:
         return []
     notes = ["Where objects are is taken from the boxes of the dataset: mistakes in these count as the model's."]
     judged, trained = ({dataset.sources[one] for one in which} for which in (episodes, dataset.split("train")))
-    if split != "train" and (both := judged & trained):
+    if same and split != "train" and (both := judged & trained):
         which = "All" if both == judged else f"{len(both)} of {len(judged)}"
         notes.append(
             f"{which} recordings that are judged are trained on as well, in other stretches: a new one may look "
@@ -171,7 +182,7 @@ def _told(seen: Seen, dataset: Dataset, notes: list[str]) -> dict[str, Quantity]
 
 
 def dataset_of(model: WorldModel, path: Path | None) -> Dataset:
-    """The dataset at `path`, or the one that a model was trained on; DatasetError if it is gone or does not fit."""
+    """The dataset at `path`, or the one that a model was trained on; DatasetError if that is gone or does not fit."""
     if path is None and not (model.data.path and Path(model.data.path).exists()):
         where = f" ({model.data.path})" if model.data.path else ""
         raise DatasetError(f"The dataset {model.data.name}{where} is not where it was: give --dataset.")
@@ -180,6 +191,12 @@ def dataset_of(model: WorldModel, path: Path | None) -> Dataset:
         raise DatasetError(
             f"{dataset.path} has frames of {dataset.size} and {dataset.action_dim} numbers an action; the model takes "
             f"{model.data.size} and {model.data.action_dim}. Prepare it with the same settings as {model.data.name}."
+        )
+    if path is None and dataset.fingerprint != model.data.fingerprint:
+        raise DatasetError(
+            f"{dataset.path} is another dataset than when the model was trained on it (fingerprint "
+            f"{dataset.fingerprint[:12]}, then {model.data.fingerprint[:12]}): which of its episodes the model knows "
+            f"cannot be told. Bring the old one back, or judge on this one, marked so: --dataset {dataset.path}"
         )
     return dataset
 

@@ -71,6 +71,7 @@ def draw(found: Evaluation, material: Material, out: Path) -> list[Picture]:
             with rc_context(colours):
                 drawn = figure()
                 if drawn is not None:
+                    path.unlink(missing_ok=True)  # a link there would be followed
                     drawn.savefig(path, dpi=110)
         if drawn is not None:
             pictures.append(picture)

@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labeling.files import write_whole
 from training.evaluation.evaluate import Evaluation, Material
 from training.evaluation.figures import Picture, draw
 from training.evaluation.success import Rate
+from training.markdown import as_it_is
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -18,16 +20,16 @@ HEADINGS = ("", "Spearman", "line: error", "r", "R²", "net: error", "r", "R²")
 PLANS = ("actions to goal", "frames seen", "actions allowed", "plans arrive", "random actions", "starts", "left out")
 TEMPLATE = "page.html"
 WILD = 99
+KNOWN = "The model was trained on them; probes were fitted on others."
+ANOTHER = "The model was trained on another dataset: it is not known which of these episodes it was trained on."
 
 
 def write(found: Evaluation, material: Material, out: Path) -> Path:
     """Write everything into a folder; the path of the page."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "evaluation.json").write_text(json.dumps(found.as_data(), indent=1), encoding="utf-8")
-    (out / "evaluation.md").write_text(markdown(found), encoding="utf-8")
-    page = out / "index.html"
-    page.write_text(html(found, draw(found, material, out)), encoding="utf-8")
-    return page
+    write_whole(out / "evaluation.json", json.dumps(found.as_data(), indent=1))
+    write_whole(out / "evaluation.md", markdown(found))
+    return write_whole(out / "index.html", html(found, draw(found, material, out)))
 
 
 def html(found: Evaluation, pictures: list[Picture]) -> str:
@@ -45,10 +47,12 @@ def html(found: Evaluation, pictures: list[Picture]) -> str:
 
 def judged(found: Evaluation) -> str:
     """What the figures are about, in a sentence."""
-    whose = "held-out" if found.split == "validation" else "training"
-    episodes = f"{found.episodes} {whose} episode{'s' if found.episodes != 1 else ''}"
+    whose = {"validation": "held-out ", "train": "training "}[found.split] if found.same_dataset else ""
+    episodes = f"{found.episodes} {whose}episode{'s' if found.episodes != 1 else ''}"
     text = f"Judged at step {found.step} on {found.frames} frames of {episodes} of {found.dataset}."
-    return text if whose == "held-out" else f"{text} The model was trained on them; probes were fitted on others."
+    if not found.same_dataset:
+        return f"{text} {ANOTHER}"
+    return text if found.split == "validation" else f"{text} {KNOWN}"
 
 
 def _inside(path: Path) -> str:
@@ -105,13 +109,13 @@ def markdown(found: Evaluation) -> str:
     lines = [*_table(HEADINGS, rows(found)), ""] if found.knowledge else []
     plans = ["", *_table(PLANS, tried(found))] if found.success else []
     return "\n".join([
-        f"# {found.run}", "", found.verdict, "",
-        judged(found), "", *lines,
+        f"# {as_it_is(found.run)}", "", as_it_is(found.verdict), "",
+        as_it_is(judged(found)), "", *lines,
         f"Error of latents imagined 1, 2, ... steps ahead, over that of standing still: {ahead(found)}.",
-        *plans, "", *found.notes, "",
+        *plans, "", *map(as_it_is, found.notes), "",
     ])  # fmt: skip
 
 
 def _table(headings: tuple[str, ...], cells: list[tuple[str, ...]]) -> list[str]:
     table = (headings, ("---",) * len(headings), *cells)
-    return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in table]
+    return [f"| {' | '.join(as_it_is(cell) for cell in row)} |" for row in table]

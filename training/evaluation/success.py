@@ -8,8 +8,8 @@ and spread of the training data's; starts that count as reached already are left
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from training.planning.settings import PLANNERS, DriveConfig, PlanConfig
 from training.world_model import WorldModel
 
 HORIZONS = (4, 6, 8)  # steps, n-ball
+STARTS = 50  # as LeWM has it; each is planned for many times
+NBALL_STARTS = 100  # for each of six ways to plan once
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,20 @@ class Rate:
     @classmethod
     def of(cls, outcomes: list[bool]) -> Rate:
         """Of trials."""
+        return cls.counted(sum(outcomes), len(outcomes))
+
+    @classmethod
+    def counted(cls, won: int, trials: int) -> Rate:
+        """Of so many trials."""
         from scipy.stats import binomtest
 
-        won = sum(outcomes)
-        interval = binomtest(won, len(outcomes)).proportion_ci(method="wilson")
-        return cls(won, len(outcomes), won / len(outcomes), float(interval.low), float(interval.high))
+        interval = binomtest(won, trials).proportion_ci(method="wilson")
+        return cls(won, trials, won / trials, float(interval.low), float(interval.high))
+
+    @classmethod
+    def pooled(cls, rates: Sequence[Rate]) -> Rate:
+        """Of all trials together."""
+        return cls.counted(sum(rate.successes for rate in rates), sum(rate.trials for rate in rates))
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,7 @@ class Success:
     plans: Rate
     random: Rate
     solved: int  # starts that were left out: they count as the goal
+    seeds: int = 1  # of planning, each with starts of its own; all are counted together
 
 
 @dataclass(frozen=True)
@@ -67,14 +79,29 @@ class Start:
     goal: Goal
 
 
-def try_out(model: WorldModel, dataset: Dataset, split: SplitName, starts: int, seed: int = 0) -> list[Success]:
-    """By the protocol of the paper for the world that a dataset comes from."""
+def try_out(
+    model: WorldModel, dataset: Dataset, split: SplitName, starts: int | None = None, seeds: int = 1
+) -> list[Success]:
+    """By the protocol of the paper for the world that a dataset comes from; `starts` for each of the seeds 0, 1, ...
+
+    Without a number of starts, as many as is usual for the world.
+    """
     if world_of(dataset).name != "nball":
-        return [many_plans(model, dataset, split, starts=starts, seed=seed)]
-    contexts = sorted({1, model.model.context})
+        count = starts or STARTS
+        return [_pooled([many_plans(model, dataset, split, starts=count, seed=seed) for seed in range(seeds)])]
+    count, contexts = starts or NBALL_STARTS, sorted({1, model.model.context})
     return [
-        one_plan(model, dataset, split, horizon, context, starts, seed) for horizon in HORIZONS for context in contexts
+        _pooled([one_plan(model, dataset, split, horizon, context, count, seed) for seed in range(seeds)])
+        for horizon in HORIZONS
+        for context in contexts
     ]
+
+
+def _pooled(trials: list[Success]) -> Success:
+    """The same trial with several seeds as one."""
+    plans, random = Rate.pooled([one.plans for one in trials]), Rate.pooled([one.random for one in trials])
+    solved = sum(one.solved for one in trials)
+    return replace(trials[0], plans=plans, random=random, solved=solved, seeds=len(trials))
 
 
 def one_plan(

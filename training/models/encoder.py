@@ -6,6 +6,8 @@ stay bytes until they are patches on the device.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -90,8 +92,10 @@ class Encoder(nn.Module):
             if isinstance(module, nn.Linear):
                 nn.init.trunc_normal_(module.weight, std=config.init)
                 nn.init.zeros_(module.bias)
-        if config.positions == "waves":
-            self.positions[1:] += waves(config.size // config.patch, config.width)
+        if config.waves:
+            # As strong as what an empty patch adds to its token: less is lost beside it, more drowns it.
+            strength = config.init * self.patch.in_features**0.5
+            self.positions[1:] += strength * waves(config.waves, config.size // config.patch, config.width)
 
     def forward(self, frames: Tensor) -> Tensor:
         """Frames (N, H, W, 3) uint8 to class tokens (N, width)."""
@@ -118,16 +122,16 @@ class Encoder(nn.Module):
         return torch.addcmul(self.shift, pixels, self.scale)
 
 
-def waves(side: int, width: int) -> Tensor:
-    """Sines and cosines of the row and column of each patch, (side², width), from half a wave over the picture on.
+def waves(most: float, side: int, width: int) -> Tensor:
+    """Sines and cosines of the row and column of each patch, (side², width), each with a mean square of about 1.
 
-    Beside empty patches, which all look the same, positions that are small noise are lost for thousands of steps; and
-    neighbours that are alike make it easy to say where between them something is.
+    They go from half a wave over the picture to `most`. Beside empty patches, which all look the same, small noise is
+    lost for thousands of steps; and neighbours that are alike make it easy to say where between them something is.
     """
     count = -(-width // 4)
-    speeds = torch.logspace(0, 2, count, base=2) * torch.pi / side  # to two waves over the picture
+    speeds = torch.logspace(0, math.log2(2 * most), count, base=2) * torch.pi / side
     angles = (torch.arange(side) + 0.5)[:, None] * speeds
     along = torch.cat([angles.sin(), angles.cos()], dim=1)  # (side, 2 · count)
     down = along[:, None].expand(-1, side, -1)
     across = along[None].expand(side, -1, -1)
-    return torch.cat([down, across], dim=2).flatten(0, 1)[:, :width]
+    return 2**0.5 * torch.cat([down, across], dim=2).flatten(0, 1)[:, :width]

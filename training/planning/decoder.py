@@ -8,7 +8,6 @@ it as safetensors beside the run.
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from labeling.files import write_whole
 from training.matching import fitting_order, reordered
 from training.planning.spectra import Plausible, spectrum
 
@@ -74,11 +74,9 @@ def decoder(
 
 def _keep(made: Decoder, file: Path) -> None:
     """Save a decoder; a run that cannot be written to, as on a shared disk, can be planned with all the same."""
-    draft = file.with_suffix(f".{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(save(made.state_dict()))
-        os.replace(draft, file)
+        write_whole(file, save(made.state_dict()))
     except OSError as error:
         warnings.warn(f"{file} cannot be written ({error.strerror}): the decoder will be trained anew.", stacklevel=2)
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from training.planning.asked import finite, in_order, one_goal_each, pictures
 from training.planning.cem import Draws, End, Limit, Plan, plan, seeded, within
 from training.planning.costs import Cost, GoalDistance, total
 from training.planning.settings import PlanConfig
@@ -44,6 +45,9 @@ class Task:
     ) -> None:  # fmt: skip
         """Encode frames (B, C, H, W, 3) and goals (B, H, W, 3); actions (B, (C - 1) * skip, A) lie in between."""
         self.model, self.skip = model, model.config.skip
+        frames = pictures(frames, "frames", model.data.size, ("B C H W 3",))
+        goal = pictures(goal, "goal", model.data.size, ("B H W 3",))
+        one_goal_each(frames, goal)
         self.start = model.encode(frames)
         self.goal = model.encode(goal)
         self.past = self._blocks(past)
@@ -73,6 +77,7 @@ class Task:
                 f"{context} frames need the {wanted[1]} actions that led from each to the next, {wanted}; "
                 f"{'none are given' if past is None else f'these are {past.shape}'}."
             )
+        finite(values)
         blocks = torch.as_tensor(values, dtype=self.start.dtype, device=self.start.device)
         return blocks.reshape(batch, context - 1, self.skip * wanted[2])
 
@@ -103,6 +108,7 @@ def find_actions(
     """
     if not model.data.action_dim:
         raise ValueError("This model was trained without actions: it can imagine what comes, but not plan.")
+    in_order(limits, model.data.action_dim)
     config = config or PlanConfig()
     with torch.inference_mode():
         task = Task(model, frames, goal, past, rules, config.memory)

@@ -8,7 +8,6 @@ is a JSON file that is written at once or not at all, and what is there is not d
 from __future__ import annotations
 
 import json
-import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
+from labeling.files import write_whole
 from labeling.recipe import digest
 from training.config import TrainConfig, load_config
 from training.manifest import Manifest, PrepareConfig, SimulatorSource, Split
@@ -83,7 +83,7 @@ class Simulated:
         """Play the episodes."""
         from training.prepare import prepare_manifest
 
-        prepare_manifest(self.manifest(), path)
+        prepare_manifest(self.manifest(), path, replace=True)  # the place is named after all that decides it
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,8 @@ class Training:
 
     @cached_property
     def id(self) -> str:
-        """A hash of all that decides it."""
-        parts = {"data": self.data.facts(), "preset": self.preset, "settings": sorted(self.settings)}
-        return digest(**parts, seed=self.seed)[:SHORT]
+        """A hash of all that decides it, also of what its preset says today."""
+        return digest(data=self.data.facts(), config=self.config().model_dump(mode="json"))[:SHORT]
 
     def config(self) -> TrainConfig:
         """Its settings; ConfigError if they make no sense."""
@@ -203,7 +202,7 @@ class Folder:
         rows = {name: asdict(figure) for name, figure in figures.items()}
         place = self._place(training, measure)
         place.parent.mkdir(parents=True, exist_ok=True)
-        write_at_once(place, json.dumps({"figures": rows, "seconds": asdict(times)}, indent=1))
+        write_whole(place, json.dumps({"figures": rows, "seconds": asdict(times)}, indent=1))
 
     def left(self, cell: Cell) -> list[Measure]:
         """What is still to be measured."""
@@ -219,7 +218,7 @@ class Folder:
         place = self._failure(training)
         if reason:
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_at_once(place, f"{' '.join(reason.split())}\n{details}")
+            write_whole(place, f"{' '.join(reason.split())}\n{details}")
         else:
             place.unlink(missing_ok=True)
 
@@ -235,10 +234,3 @@ class Folder:
         except FileNotFoundError:
             return None
         return written
-
-
-def write_at_once(place: Path, text: str) -> None:
-    """Write a file whole, or leave it as it was."""
-    draft = place.with_name(f"{place.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, place)

@@ -64,7 +64,8 @@ class Driving(Measure):
 class Clearance(Measure):
     """Do plans keep clear of other balls, without and with a price on imagined collisions?
 
-    Figures: `plain: distance`, `plain: clear`, `plain: success`, and the same of `informed`.
+    Figures: `plain: distance`, `plain: clear`, `plain: success`, and the same of `informed`; and how many starts were
+    passed over: `left out: solved`, `left out: touching`.
     """
 
     horizon: int = 8
@@ -87,6 +88,8 @@ class Clearance(Measure):
             figures[f"{way}: distance"] = Figure(sum(one.distance for one in kept) / len(kept))
             figures[f"{way}: clear"] = _pooled([one.clear for one in kept])
             figures[f"{way}: success"] = _pooled([one.success for one in kept])
+        figures["left out: solved"] = Figure(sum(one.solved for one in found))
+        figures["left out: touching"] = Figure(sum(one.touching for one in found))
         return figures
 
 

@@ -13,7 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from training.reproduction.cells import Cell, Folder, write_at_once
+from labeling.files import write_whole
+from training.reproduction.cells import Cell, Folder
 from training.reproduction.intervals import Estimate, estimate
 from training.reproduction.table import Entry, Table, Unit
 
@@ -76,8 +77,8 @@ def write(table: Table, folder: Folder) -> Path:
     stem = f"{table.name}-{table.scale.name}"
     drawn = table.picture.draw(folder) if table.picture else None
     if drawn:
-        (folder.path / f"{stem}.png").write_bytes(drawn)
-    write_at_once(folder.path / f"{stem}.md", markdown(table, folder))
+        write_whole(folder.path / f"{stem}.png", drawn)
+    write_whole(folder.path / f"{stem}.md", markdown(table, folder))
     page = folder.path / f"{stem}.html"
     span = 2 if table.source else 1
     groups = [(name, span * len(list(members))) for name, members in groupby(column.group for column in table.columns)]
@@ -86,7 +87,7 @@ def write(table: Table, folder: Folder) -> Path:
         standing=standing(table, folder), intervals=INTERVALS, found=_found(table, folder),
         picture=base64.b64encode(drawn).decode() if drawn else "",
     )  # fmt: skip
-    write_at_once(page, text)
+    write_whole(page, text)
     return page
 
 
@@ -103,7 +104,7 @@ def markdown(table: Table, folder: Folder) -> str:
     return "\n".join([
         f"# {table.title}", "", f"Scale `{table.scale.name}`; {paper} {standing(table, folder)} {reading}", "",
         *(f"- {sentence}" for sentence in _found(table, folder)), "",
-        *_grid(headings, lines), "", INTERVALS, "", *(f"- {note}" for note in table.notes), "",
+        *_grid(headings, lines), "", INTERVALS, "", *(f"- {note}" for note in table.remarks), "",
         *([f"![{picture}]({stem})", "", picture, ""] if picture else []),
         *_titled(REDUCED if beside else SIZES, [f"- {sentence}" for sentence in table.reductions]),
         *_titled("Cells", _grid(["", "run", "", "minutes of a core", "declared"], cells)),

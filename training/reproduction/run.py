@@ -37,14 +37,19 @@ class Listener:
 class Reproduction:
     """One table in one folder, which may hold other tables as well."""
 
-    def __init__(self, table: Table, out: Path, device: Device = "auto", listener: Listener | None = None) -> None:
+    def __init__(
+        self, table: Table, out: Path, device: Device = "auto", listener: Listener | None = None, only: str = ""
+    ) -> None:
         self.table, self.folder, self.device = table, Folder(Path(out)), device
         self.listener = listener or Listener()
+        self._chosen = [cell for cell in table.cells if only.lower() in cell.label.lower()]
+        if table.cells and not self._chosen:
+            raise TrainError(f"no cell of {table.name} has {only!r} in its name. `--dry-run` lists them.")
 
     @property
     def cells(self) -> list[Cell]:
-        """Those that are left, the longest first."""
-        return [cell for cell in self.table.cells if self.folder.left(cell)]
+        """Those of the chosen ones that are left, the longest first."""
+        return [cell for cell in self._chosen if self.folder.left(cell)]
 
     @property
     def data(self) -> list[Data]:
@@ -87,10 +92,13 @@ class Reproduction:
 
 
 def reproduce(
-    table: Table, out: Path, workers: int = 2, device: Device = "auto", listener: Listener | None = None
+    table: Table, out: Path, workers: int = 2, device: Device = "auto", listener: Listener | None = None, only: str = ""
 ) -> dict[str, str]:
-    """Run what is left of a table, so many cells side by side; why cells failed, by their label."""
-    this = Reproduction(table, out, device, listener)
+    """Run what is left of a table, so many cells side by side; why cells failed, by their label.
+
+    `only` chooses the cells that have this text in their label, small or capital.
+    """
+    this = Reproduction(table, out, device, listener, only)
     cells, data = this.cells, this.data
     this.listener.planned(len(cells) + len(data))
     failures: dict[str, str] = {}

@@ -15,6 +15,11 @@ from training.reproduction.scale import Scale
 
 Unit = Literal["percent", "correlation", "error", "pixels", "count", "steps"]
 
+WAVES = (
+    "Learned positions of the encoder's patches begin as half a wave over the picture, unless said otherwise; in "
+    "LeWM's code they begin as small noise, with which models learn later (docs/grounding.md)."
+)
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -90,6 +95,12 @@ class Table:
         return side_by_side([data.minutes for data in self.data], workers) + side_by_side(
             [cell.minutes for cell in self.cells], workers
         )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """How to read it, and what all models have that the paper does not speak of."""
+        waves = any(cell.training.config().model.encoder.waves for cell in self.cells)
+        return (*self.notes, WAVES) if waves else self.notes
 
     @property
     def reductions(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ class Source(Protocol):
     """Something that datasets are made of."""
 
     name: str
+    origin: str  # what it is, in full: a dataset of one origin is not replaced by that of another unasked
     layout: Layout
     categories: list[DatasetCategory]
     notes: list[str]  # choices that were made, for the user to know

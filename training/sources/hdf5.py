@@ -1,10 +1,11 @@
 """Datasets of stable-worldmodel and LeWM: one HDF5 file of flat columns with `ep_len` and `ep_offset`.
 
 Takes `pixels` (rows, H, W, 3) or (rows, 3, H, W), `action` (rows, A) and `state` or `proprio` (rows, S) if there. Boxes
-may stand in a column `boxes` (rows, N, 4), x1 y1 x2 y2 in pixels with NaN where an object is absent; without them a
-dataset trains plain LeWM. With boxes, further columns of objects are taken over if there, named as in the dataset:
-`oriented` (rows, N, 5), `mass` and `velocity` (rows, N, 2) in pixels, `depth` (rows, N, 5), `pose` (rows, N, 6) and
-`pose_velocity` (rows, N, 3). The action of an episode's last row may be NaN: it leads nowhere.
+may stand in a column `boxes` (rows, N, 4), x1 y1 x2 y2 in pixels with NaN where an object is absent; its attribute
+`category` may name the kind of each. Without them a dataset trains plain LeWM. With boxes, further columns of objects
+are taken over if there, named as in the dataset: `oriented` (rows, N, 5), `mass` and `velocity` (rows, N, 2) in pixels,
+`depth` (rows, N, 5), `pose` (rows, N, 6) and `pose_velocity` (rows, N, 3). The action of an episode's last row may be
+NaN: it leads nowhere.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from training.dataset_writer import Layout, Take
 from training.manifest import PrepareConfig
 from training.sources import Report, longest_episode, pieces
 from training.sources.framing import Framing
+from training.sources.hdf5_facts import episodes, refuse_other_shapes, refuse_overlap
 from training.sources.labels import groups_of_names
 from training.sources.reading import BLOCK
 
@@ -35,23 +37,23 @@ class Hdf5:
 
     def __init__(self, path: Path, config: PrepareConfig) -> None:
         self._path, self._config = path, config
-        self.name = path.stem
+        self.name, self.origin = path.stem, str(path.resolve())
         with _opened(path) as file:
-            missing = [name for name in ("ep_len", "ep_offset") if name not in file]
-            if missing:
-                raise DatasetError(f"{path} has no column {' and '.join(missing)}: it is not a stable-worldmodel file.")
-            self._length, self._offset = (np.asarray(file[name][:], np.int64) for name in ("ep_len", "ep_offset"))
+            self._length, self._offset = episodes(file, path)
             self._pixels = _picture_column(file, path, config.camera)
             self._rows, height, width = _shape(file[self._pixels], path)
-            actions = int(np.prod(file["action"].shape[1:])) if "action" in file and config.use_actions else 0
-            self._state = next((name for name in STATES if name in file and file[name].ndim == 2), "")
+            self._state = next((name for name in STATES if name in file and getattr(file[name], "ndim", 0) == 2), "")
+            others = ["action"] if "action" in file and config.use_actions else []
+            refuse_other_shapes(file, path, self._rows, [*others, *([self._state] if self._state else [])])
+            refuse_overlap(self._offset, self._length, self._rows, path)
+            actions = int(np.prod(file["action"].shape[1:])) if others else 0
             self._has_boxes = "boxes" in file
             objects = int(file["boxes"].shape[1]) if self._has_boxes else 0
             extra = {"state": int(file[self._state].shape[1])} if self._state else {}
-            self._known = _object_columns(file, path, objects) if objects else []
+            self._known = [name for name in OBJECT_COLUMNS if name in file and name != "boxes"] if objects else []
             extra |= {name: OBJECT_COLUMNS[name] for name in self._known}
+            names = _names(file, objects)
         self._framing = Framing(height, width, config.size, config.letterbox)
-        names = [f"object-{number + 1}" for number in range(objects)]
         grouping, self._kept, self._category = groups_of_names(names, len(self._length), config)
         self.categories = grouping.categories
         self.notes = list(grouping.notes)
@@ -132,14 +134,10 @@ def _picture_column(file: Any, path: Path, asked: str) -> str:
     return found[0]
 
 
-def _object_columns(file: Any, path: Path, objects: int) -> list[str]:
-    """Further columns of objects in the file; DatasetError if one has another shape than it should."""
-    found = [name for name in OBJECT_COLUMNS if name in file and name != "boxes"]
-    for name in found:
-        wanted = (len(file["boxes"]), objects, OBJECT_COLUMNS[name])
-        if file[name].shape != wanted:
-            raise DatasetError(f"{path}: the column {name} has the shape {file[name].shape}, it should be {wanted}.")
-    return found
+def _names(file: Any, objects: int) -> list[str]:
+    """The kind of each object: as an export of labels says it, else each is one of its own."""
+    known = [str(name) for name in file["boxes"].attrs.get("category", ())] if objects else []
+    return known if len(known) == objects else [f"object-{number + 1}" for number in range(objects)]
 
 
 def _shape(pixels: Any, path: Path) -> tuple[int, int, int]:

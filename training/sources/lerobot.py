@@ -15,7 +15,9 @@ from typing import Any
 import cv2
 import numpy as np
 
+from labeling.actions import aligned, numbers, pyarrow_parquet
 from labeling.folder import inside
+from labeling.places import Place, on_disk
 from labeling.recipe import digest
 from labeling.store import VideoLabels, open_store
 from labeling.tracks import Tracks
@@ -24,22 +26,21 @@ from training.dataset_format import DatasetCategory, DatasetError
 from training.dataset_writer import Layout, Take
 from training.manifest import PrepareConfig
 from training.sources import Report, longest_episode, pieces
-from training.sources.actions import aligned, numbers, pyarrow_parquet
 from training.sources.framing import Framing
-from training.sources.labels import Labels
+from training.sources.labels import Labels, Stretch
 from training.sources.reading import BLOCK, FrameReader, refuse_other_video
 
-VERSION = 1
+VERSION = 2
 PICTURES = ("video", "image")
 
 
 class LeRobot:
     """The episodes of a LeRobot folder as takes."""
 
-    def __init__(self, root: Path, config: PrepareConfig, store: str | Path | None = None) -> None:
+    def __init__(self, root: Path, config: PrepareConfig, store: str | Place | None = None) -> None:
         self._root, self._config = root, config
         self._info = _read_info(root)
-        self.name = root.resolve().name
+        self.name, self.origin = root.resolve().name, str(root.resolve())
         self._camera, self._kind = _camera(self._info, root, config.camera)
         self._episodes = _read_episodes(root)
         features = self._info["features"]
@@ -54,8 +55,8 @@ class LeRobot:
         self.categories: list[DatasetCategory] = []
         objects = 0
         if self._labels is not None:
-            self.notes += self._labels.grouping.notes
-            self.categories = self._labels.grouping.categories
+            self.notes += self._labels.notes
+            self.categories = self._labels.categories
             objects = self._labels.slots
             extra |= {"oriented": 5, "mass": 2}
         else:
@@ -77,6 +78,7 @@ class LeRobot:
                 yield from self._takes_of(row, source)
             except (DatasetError, VideoError) as error:
                 report(source, str(error))
+        self.notes += self._labels.crowds() if self._labels else []
 
     def _takes_of(self, row: dict[str, Any], source: str) -> Iterator[Take]:
         length = int(row["length"])
@@ -94,15 +96,18 @@ class LeRobot:
         if self._kind == "image":
             yield from self._from_pictures(table, source, columns)
             return
-        key = f"videos/{self._camera}"
-        video = self._file("video_path", key, row)
+        video = self._file("video_path", f"videos/{self._camera}", row)
         reader = self._reader(video)
-        begin = round(float(row[f"{key}/from_timestamp"]) * float(self._info["fps"]))
+        begin = self._begin(row)
         for start, stop in pieces(0, length, self._longest):
             part = {name: rows[start:stop] for name, rows in columns.items()}
             boxes, category, instance = self._boxes(video, begin + start, begin + stop, reader.framing, source)
             pictures = reader.blocks(begin + start, begin + stop)
             yield Take(source, start, pictures, part | boxes, category, instance)
+
+    def _begin(self, row: dict[str, Any]) -> int:
+        """An episode's first frame in its video file."""
+        return round(float(row[f"videos/{self._camera}/from_timestamp"]) * float(self._info["fps"]))
 
     def _from_pictures(self, table: Any, source: str, columns: dict[str, np.ndarray]) -> Iterator[Take]:
         none = np.zeros(0, np.int32)
@@ -139,13 +144,15 @@ class LeRobot:
 
     def _file(self, template: str, key: str, row: dict[str, Any]) -> Path:
         """The file in which an episode's data or video is."""
-        place = str(self._info[template]).format(
-            video_key=self._camera, chunk_index=int(row[f"{key}/chunk_index"]), file_index=int(row[f"{key}/file_index"])
-        )
-        path = inside(self._root, place)
+        path = inside(self._root, self._name(template, key, row))
         if not path.is_file():
             raise DatasetError(f"{path} is missing: the dataset was not downloaded as a whole.")
         return path
+
+    def _name(self, template: str, key: str, row: dict[str, Any]) -> str:
+        """The path of an episode's file below the dataset's folder."""
+        numbers = {name: int(row[f"{key}/{name}"]) for name in ("chunk_index", "file_index")}
+        return str(self._info[template]).format(video_key=self._camera, **numbers)
 
     def _rows(self, file: Path, row: dict[str, Any]) -> Any:
         """The rows of an episode; one file is held at a time."""
@@ -172,21 +179,32 @@ class LeRobot:
             self._readers = {name: reader}
         return self._readers[name]
 
-    def _open_labels(self, store: str | Path | None) -> tuple[Labels | None, dict[str, VideoLabels]]:
+    def _open_labels(self, store: str | Place | None) -> tuple[Labels | None, dict[str, VideoLabels]]:
         """The labels, and those of each video file by its path below the dataset's folder."""
-        if store is None or self._kind != "video":
+        if store is None:
             return None, {}
+        if self._kind != "video":
+            raise DatasetError(
+                f"{self._root}: {self._camera} is a column of pictures, which have no labels: no --store."
+            )
         opened = open_store(store)
         found = {}
         for labels in (opened[id] for id in opened):
-            path = (opened.videos_folder / labels.source).resolve()
+            path = (on_disk(opened.videos_folder, "the videos") / labels.source).resolve()
             if path.is_relative_to(self._root.resolve()):
                 name = path.relative_to(self._root.resolve()).as_posix()
                 if f"/{self._camera}/" in f"/{name}":
                     found[name] = labels
         if not found:
             raise DatasetError(f"{store} holds no labels of videos in {self._root}. Label {self._root / 'videos'}.")
-        return Labels(opened, [labels.id for labels in found.values()], self._config), found
+        episodes: dict[str, list[Stretch]] = {labels.id: [] for labels in found.values()}
+        for row in self._episodes:
+            name = self._name("video_path", f"videos/{self._camera}", row)
+            if name in found and int(row["length"]) > 0:
+                begin = self._begin(row)
+                parts = pieces(begin, begin + int(row["length"]), self._longest)
+                episodes[found[name].id] += parts
+        return Labels(opened, episodes, self._config), found
 
 
 def _read_info(root: Path) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from labeling.actions import actions_beside, aligned, read_actions
 from labeling.folder import inside
+from labeling.places import Place, fetched, place
 from labeling.recipe import digest
 from labeling.store import StoreError, VideoLabels, open_store
 from labeling.video import Video, VideoError
@@ -21,35 +23,34 @@ from training.dataset_format import DatasetError
 from training.dataset_writer import Layout, Take, checked
 from training.manifest import PrepareConfig
 from training.sources import FEW, Report, longest_episode, pieces
-from training.sources.actions import actions_beside, aligned, read_actions
 from training.sources.hashing import content_hash
-from training.sources.labels import Labels
+from training.sources.labels import Labels, Stretch
 from training.sources.reading import FrameReader, refuse_other_video
 
-VERSION = 1  # raise it when the same labels give another dataset
+VERSION = 2  # raise it when the same labels give another dataset
 SAME_SHAPE = 0.03  # by how much aspects may differ
 
 
 class LabeledVideos:
     """The videos of a label store as takes."""
 
-    def __init__(self, path: Path, config: PrepareConfig, videos: str | Path | None = None) -> None:
+    def __init__(self, path: Place, config: PrepareConfig, videos: str | Place | None = None) -> None:
         try:
             self._store = open_store(path)
         except StoreError as error:
             raise DatasetError(str(error)) from error
         self._config = config
-        self._folder = Path(videos) if videos else self._store.videos_folder
-        self.name = path.stem
+        self._folder = place(videos) if videos else self._store.videos_folder
+        self.name, self.origin = path.stem, str(path.resolve() if isinstance(path, Path) else path)
         ids = self._store.ids
         if not ids:
             raise DatasetError(f"{path} holds no labeled video.")
-        self._labels = Labels(self._store, ids, config)
-        self.categories = self._labels.grouping.categories
-        self.notes = list(self._labels.grouping.notes)
         self._videos = [self._store[id] for id in ids]
         self.frames = sum(video.frames for video in self._videos)
         self._longest = longest_episode(config.episode_frames, len(ids), self.frames)
+        self._labels = Labels(self._store, {video.id: self._planned(video) for video in self._videos}, config)
+        self.categories = self._labels.categories
+        self.notes = list(self._labels.notes)
         if self._longest and not config.episode_frames:
             self.notes.append(
                 f"Fewer than {FEW} videos: they are cut into episodes of at most {self._longest} frames, so that some "
@@ -64,7 +65,7 @@ class LabeledVideos:
             kind="videos", version=VERSION, settings=config.model_dump(mode="json"),
             videos=[[video.id, video.attributes["sha256"], video.attributes["recipe"]] for video in self._videos],
             names=[row.name for row in self._store.categories],
-            actions={name: content_hash(file) if file else "" for name, file in files.items()},
+            actions={name: _hash(file) if file else "" for name, file in files.items()},
         )  # fmt: skip
 
     def takes(self, report: Report) -> Iterator[Take]:
@@ -76,35 +77,45 @@ class LabeledVideos:
                 yield from self._takes_of(self._store[labels.id])  # opened anew: its tracks are not held for good
             except (DatasetError, VideoError) as error:
                 report(labels.source, str(error))
-        for source, count in self._labels.crowded.items():
-            self.notes.append(f"{source}: {count} of the least prominent objects of an episode are left out.")
+        self.notes += self._labels.crowds()
 
     def _takes_of(self, labels: VideoLabels) -> Iterator[Take]:
         path = inside(self._folder, labels.source)
         if not path.exists():
             raise VideoError(f"{path} is not there. Say where the videos are with --videos.")
+        with fetched(path) as file:
+            yield from self._takes_from(file, labels)
+
+    def _takes_from(self, path: Path, labels: VideoLabels) -> Iterator[Take]:
         reader = FrameReader(path, self._config.size, self._config.letterbox)
         refuse_other_video(reader.video, str(labels.attributes["sha256"]))
         self._refuse_other_shape(labels)
         actions = self._actions_of(labels)
         tracks = labels.tracks
         # A fault anywhere in a video is a reason to leave it out as a whole: it is found before anything is written.
-        columns, category, instance = self._labels.stretch(tracks, 0, labels.frames, reader.framing, labels.source)
+        columns, category, instance = self._labels.objects(tracks, 0, labels.frames, reader.framing)
         whole = Take(labels.source, 0, (), columns | {"actions": actions}, category, instance)
         checked(whole, Layout(self.layout.size, self._actions, len(category), self.layout.extra))
-        edges = [0, *scene_cuts(labels, path), labels.frames]
-        for begin, end in pairwise(edges):
-            for start, stop in pieces(begin, end, self._longest):
-                columns, category, instance = self._labels.stretch(tracks, start, stop, reader.framing, labels.source)
-                columns["actions"] = actions[start:stop]
-                yield Take(labels.source, start, reader.blocks(start, stop), columns, category, instance)
+        for start, stop in self._episodes(labels, scene_cuts(labels, path)):
+            columns, category, instance = self._labels.stretch(tracks, start, stop, reader.framing, labels.source)
+            columns["actions"] = actions[start:stop]
+            yield Take(labels.source, start, reader.blocks(start, stop), columns, category, instance)
 
-    def _actions_file(self, labels: VideoLabels) -> Path | None:
+    def _planned(self, labels: VideoLabels) -> list[Stretch]:
+        """The episodes of a video; of a store of version 1, which knows no cuts, the whole: they show no more."""
+        cuts = labels.attributes.get("cuts")
+        return [(0, labels.frames)] if cuts is None else self._episodes(labels, cuts)
+
+    def _episodes(self, labels: VideoLabels, cuts: list[int]) -> list[Stretch]:
+        edges = [0, *cuts, labels.frames]
+        return [piece for begin, end in pairwise(edges) for piece in pieces(begin, end, self._longest)]
+
+    def _actions_file(self, labels: VideoLabels) -> Place | None:
         if not self._config.use_actions:
             return None
         try:
             return actions_beside(inside(self._folder, labels.source))
-        except (DatasetError, VideoError):  # several, or outside: reported when it is the video's turn
+        except VideoError:  # several, or outside: reported when it is the video's turn
             return None
 
     def _actions_of(self, labels: VideoLabels) -> np.ndarray:
@@ -128,6 +139,11 @@ class LabeledVideos:
             )
 
 
+def _hash(file: Place) -> str:
+    with fetched(file) as path:
+        return content_hash(path)
+
+
 def scene_cuts(labels: VideoLabels, path: Path) -> list[int]:
     """Frames at which a new scene begins, without the first: as stored with the labels, or found again."""
     if "cuts" in labels.attributes:
@@ -137,14 +153,14 @@ def scene_cuts(labels: VideoLabels, path: Path) -> list[int]:
     return [shot.start for shot in scan(Video(path)) if shot.cut and shot.start]
 
 
-def _usual_size(files: dict[str, Path | None]) -> int:
+def _usual_size(files: dict[str, Place | None]) -> int:
     """Numbers in an action, as most files have it; files that cannot be read are reported when it is their turn."""
     sizes: Counter[int] = Counter()
     for file in files.values():
         if file is not None:
             try:
                 sizes[read_actions(file).shape[1]] += 1
-            except DatasetError:
+            except VideoError:
                 continue
     return sizes.most_common(1)[0][0] if sizes else 0
 

@@ -101,14 +101,14 @@ class Filmed:
         from training.sources.labels import Labels
 
         self._config, self._store, self._videos = config, store, videos_in(clips.folder)
-        self.name, self.notes, self.frames = clips.name, list[str](), 0
+        self.name, self.origin, self.notes, self.frames = clips.name, clips.folder, list[str](), 0
         if store is None:
             self._labels = None
             self.categories = [DatasetCategory(0, OBJECT, (OBJECT,), 0)]
-            slots = max((len(true_boxes(video.path)) for video in self._videos), default=0)
+            slots = max((len(true_boxes(video.file)) for video in self._videos), default=0)
         else:
-            self._labels = Labels(store, store.ids, config)
-            self.categories, self.notes = self._labels.grouping.categories, self._labels.grouping.notes
+            self._labels = Labels(store, {id: [(0, store[id].frames)] for id in store.ids}, config)
+            self.categories, self.notes = self._labels.categories, self._labels.notes
             slots = self._labels.slots
         self.layout = Layout((config.size, config.size), 0, slots)
         recipes = [str(store[id].attributes["recipe"]) for id in store.ids] if store else []
@@ -120,7 +120,7 @@ class Filmed:
         from training.sources.reading import FrameReader
 
         for video in self._videos:
-            reader = FrameReader(video.path, self._config.size, self._config.letterbox)
+            reader = FrameReader(video.file, self._config.size, self._config.letterbox)
             pictures = np.concatenate(list(reader.blocks(0, FOREVER)))
             boxes, category, instance = self._boxes(video, reader.framing, len(pictures))
             columns = {"boxes": boxes, "actions": np.zeros((len(boxes), 0), np.float32)}
@@ -134,7 +134,7 @@ class Filmed:
         """Boxes (T, n, 4) in shares of the picture, categories and instances (n,) of a video."""
         nothing = np.zeros((frames, 0, 4)), np.zeros(0, np.int32), np.zeros(0, np.int32)
         if self._labels is None:
-            true = true_boxes(video.path)
+            true = true_boxes(video.file)
             if not true:
                 return nothing
             edge = [framing.width, framing.height] * 2
@@ -191,6 +191,6 @@ def fingerprint(folder: str) -> str:
 
     files = {}
     for video in videos_in(folder):
-        told = video.path.with_suffix(".json")
-        files[video.relative] = [content_hash(file) for file in (video.path, told) if file.exists()]
+        told = video.file.with_suffix(".json")
+        files[video.relative] = [content_hash(file) for file in (video.file, told) if file.exists()]
     return digest(files=files)

@@ -95,9 +95,10 @@ class Relabeled:
 
         self._episodes, self._store, self._config = episodes, store, config
         self._videos = videos
-        self._labels = Labels(store, store.ids, config)
-        self.name, self.frames = f"{episodes.name}, labeled", episodes.frames
-        self.categories, self.notes = self._labels.grouping.categories, self._labels.grouping.notes
+        self._labels = Labels(store, {id: [(0, store[id].frames)] for id in store.ids}, config)
+        self.name = self.origin = f"{episodes.name}, labeled"
+        self.frames = episodes.frames
+        self.categories, self.notes = self._labels.categories, self._labels.notes
         recipes = [store[id].attributes["recipe"] for id in store.ids]
         self.recipe = digest(episodes=episodes.recipe, labels=recipes)
         extra = {"oriented": 5, "mass": 2, "state": episodes.layout.extra["state"]}

@@ -32,7 +32,7 @@ def table(scale: Scale) -> Table:
     if not scale.clips:
         return Table(NAME, TITLE, "", scale, columns, (), needs=NEEDS)
     videos = videos_in(scale.clips)
-    told = [video for video in videos if true_boxes(video.path)]
+    told = [video for video in videos if true_boxes(video.file)]
     if len(told) < FOLDS:
         raise DatasetError(
             f"{len(told)} of the {len(videos)} clips in {scale.clips} have true boxes beside them (NAME.json), at "
