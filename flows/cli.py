@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from flows import evaluate_cli, reproduce_cli, train_cli, weights_cli
+from flows import evaluate_cli, formats_cli, reproduce_cli, review_cli, score_cli, train_cli, watch_cli, weights_cli
 
 app = typer.Typer(
     help="Drop a folder of videos in, get tracked boxes out, train a world model on them.",
@@ -19,6 +19,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.add_typer(formats_cli.app)
+app.add_typer(score_cli.app)
+app.add_typer(review_cli.app)
+app.add_typer(watch_cli.app)
 app.add_typer(train_cli.app)
 app.add_typer(evaluate_cli.app)
 app.add_typer(reproduce_cli.app)
@@ -70,9 +74,20 @@ def label(
         Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where models run; the embedded profile has none.")
     ] = "auto",
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first video that fails.")] = False,
-    refit: Annotated[bool, typer.Option("--refit", help="Find the categories anew.")] = False,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Find the categories anew; those that persist keep their ids.")
+    ] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Remove the labels of videos that are gone.")] = False,
+    patience: Annotated[
+        float, typer.Option(min=0, help="Seconds without progress after which a video is given up; 0: as it needs.")
+    ] = 0,
     flow: Annotated[bool, typer.Option("--flow", help="Run as a Prefect flow run.")] = False,
+    runner: Annotated[
+        Literal["threads", "processes", "dask"], typer.Option(help="Where a flow run works on its videos.")
+    ] = "threads",
+    address: Annotated[
+        str | None, typer.Option(help="A Dask scheduler, like tcp://10.0.0.1:8786; none: a cluster on this machine.")
+    ] = None,
 ) -> None:
     """Label a folder of videos with tracked, categorised boxes.
 
@@ -84,7 +99,9 @@ def label(
     from flows import console
 
     choice = {"profile": profile, "proposals": proposals, "embeddings": embeddings, "tracker": tracker}
-    console.label(videos, out, choice, config, set_ or [], workers, device, strict, refit, prune, flow)
+    console.label(
+        videos, out, choice, config, set_ or [], workers, device, strict, refit, prune, flow, runner, address, patience
+    )
 
 
 @app.command()
@@ -109,6 +126,14 @@ def validate(store: StorePath) -> None:
     from flows import console
 
     console.validate(store)
+
+
+@app.command()
+def migrate(store: StorePath) -> None:
+    """Bring a label store of an older version up to date; labels stay as they are, and a kill does no harm."""
+    from flows import console
+
+    console.migrate(store)
 
 
 @app.command()
@@ -137,15 +162,39 @@ def report(
 
 
 @app.command()
-def export(
-    store: StorePath,
-    out: Annotated[Path, typer.Option(help="The file to write.")],
-    format: Annotated[str, typer.Option(help="youtube-vis: one JSON with boxes and masks per frame.")] = "youtube-vis",
+def serve(
+    host: Annotated[
+        str, typer.Option(help="Who may reach the server; 0.0.0.0: everybody, with a warning.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where the server and its page are.")] = 4200,
+    limit: Annotated[int, typer.Option(min=1, help="Runs side by side; the others wait.")] = 4,
 ) -> None:
-    """Write the labels in a format that other tools read."""
-    from flows import console
+    """Start a Prefect server with a page, and carry out what is run there: label-videos, train-world-model and more.
 
-    console.export(store, format, out)
+    With PREFECT_API_URL set, that server is used. Relative paths are taken from the folder that this is started in.
+
+    Example: `prefect deployment run label-videos/label-videos --param videos=lab_camera --watch` in another terminal
+    """
+    from flows import serve
+
+    serve.serve(host, port, limit)
+
+
+@app.command()
+def doctor(
+    folder: Annotated[Path, typer.Argument(help="Where labels, datasets and runs will go.")] = Path(),
+    weights: Annotated[
+        Path | None, typer.Option("--weights", metavar="FOLDER", help="Where weights are kept, if not in the cache.")
+    ] = None,
+) -> None:
+    """Look whether this machine has all that is needed, and say what to do where it has not; exit code 1 then.
+
+    Decodes a small clip in each container, computes with torch, draws with OpenGL, reads the weights that are here,
+    asks the Prefect server that is chosen, and writes to the disk. Nothing is fetched, and what is written is removed.
+    """
+    from flows import doctor
+
+    raise typer.Exit(0 if doctor.report(folder, weights) else 1)
 
 
 @app.command()

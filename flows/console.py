@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -19,8 +21,12 @@ from labeling.folder import Source
 from labeling.profiles import BackendError, Device
 from labeling.run import Listener, RunError, StrictStop, Summary, label_folder
 from labeling.settings_files import ConfigError
+from labeling.show import misfits
 from labeling.store import StoreError, open_store
 from labeling.video import VideoError
+
+if TYPE_CHECKING:
+    from flows.runners import RunnerName
 
 terminal = Console()
 errors = Console(stderr=True)
@@ -44,18 +50,23 @@ def plain_errors() -> Iterator[None]:
 
 def label(
     videos: Path, out: Path, choice: dict[str, str | None], file: Path | None, settings: list[str], workers: int,
-    device: Device, strict: bool, refit: bool, prune: bool, flow: bool,
+    device: Device, strict: bool, refit: bool, prune: bool, flow: bool, runner: RunnerName, address: str | None,
+    patience: float,
 ) -> None:  # fmt: skip
     """Label a folder, in this process or as a Prefect flow run; exit code 1 if a video failed."""
     with plain_errors():
         config = load_config(file, settings, **choice)
+        if not flow and (runner != "threads" or address):
+            raise RunError("--runner and --address are for flow runs. Say --flow as well.")
         if flow:
             from flows.local import run_flow
 
-            summary = run_flow(videos, out, config, workers, device, strict, refit, prune)
+            summary = run_flow(
+                videos, out, config, workers, device, strict, refit, prune, runner, address, patience
+            )  # fmt: skip
         else:
             with FrameBar() as bar:
-                summary = label_folder(videos, out, config, workers, strict, refit, device, bar, prune)
+                summary = label_folder(videos, out, config, workers, strict, refit, device, bar, prune, patience)
         print_summary(summary)
         sys.exit(1 if summary.failed else 0)
 
@@ -89,6 +100,13 @@ def print_summary(summary: Summary) -> None:
         terminal.print("Everything is up to date.")
     elif summary.note:
         terminal.print(f"Categories: {escape(summary.note)}.")
+    if pile := summary.pile():
+        terminal.print(f"[yellow]{escape(pile)}[/]", soft_wrap=True)
+    if lost := len(misfits(open_store(summary.store))):
+        terminal.print(
+            f"[yellow]{lost} edit(s) of the review no longer fit these labels[/]: see spectrabox show "
+            f"{escape(str(summary.store))}", soft_wrap=True,
+        )  # fmt: skip
     terminal.print(f"Labels: {escape(str(summary.store))}", soft_wrap=True)
 
 
@@ -112,12 +130,22 @@ def validate(store: Path) -> None:
         sys.exit(1 if problems else 0)
 
 
+def migrate(store: Path) -> None:
+    """Bring a store up to date, and say what that was."""
+    with plain_errors():
+        from labeling.migrations import migrate as bring_up_to_date
+
+        done = bring_up_to_date(store)
+        said = f"was brought from schema {done.before} to {done.after}" if done.before < done.after else "is up to date"
+        terminal.print(f"{escape(str(done.store))} {said}.", soft_wrap=True)
+
+
 def overlay(store: Path, out: Path, videos: Path | None, only: list[str]) -> None:
     """Write the overlay videos."""
     with plain_errors():
         from labeling.overlay import write_overlays
 
-        with _steps("overlays") as step:
+        with progress_steps("overlays") as step:
             paths = write_overlays(open_store(store), out, videos, only, step)
         for path in paths:
             terminal.print(escape(str(path)), soft_wrap=True)
@@ -128,21 +156,13 @@ def report(store: Path, out: Path, videos: Path | None) -> None:
     with plain_errors():
         from labeling.report import write_report
 
-        with _steps("report") as step:
+        with progress_steps("report") as step:
             page = write_report(open_store(store), out, videos, lambda done, total: step("", done, total))
         terminal.print(f"Report: {escape(str(page))}", soft_wrap=True)
 
 
-def export(store: Path, format: str, out: Path) -> None:
-    """Write the labels for another tool."""
-    with plain_errors():
-        from labeling.export import export as write
-
-        terminal.print(escape(str(write(open_store(store), format, out))), soft_wrap=True)
-
-
 @contextmanager
-def _steps(what: str) -> Iterator[Callable[[str, int, int], None]]:
+def progress_steps(what: str) -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar that is told what it is at, how much is done, and how much there is."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
     with Progress(*columns, console=errors, transient=True) as bar:
@@ -161,8 +181,9 @@ class FrameBar(Listener):
             TextColumn("{task.fields[speed]}"), TimeRemainingColumn(), console=errors, transient=True,
         )  # fmt: skip
         self._job = self._bar.add_task("starting", total=None, speed="")
-        self._done: dict[str, int] = {}
-        self._expected: dict[str, int] = {}
+        self._reached: dict[str, tuple[int, int]] = {}  # frames done and expected of each video
+        self._done = self._expected = 0  # of all together
+        self._lock = threading.Lock()  # videos are tracked side by side
         self._videos = self._finished = self._failed = 0
         self._began = time.monotonic()
 
@@ -179,11 +200,14 @@ class FrameBar(Listener):
 
     def frames(self, source: Source, done: int, expected: int) -> None:
         """A video got so far; videos not yet opened are taken to be as long as the others on average."""
-        self._done[source.id], self._expected[source.id] = done, max(done, expected)
-        total = sum(self._expected.values()) * self._videos / len(self._expected)
-        frames = sum(self._done.values())
-        speed = frames / max(1e-3, time.monotonic() - self._began)
-        self._bar.update(self._job, completed=frames, total=total, speed=f"{speed:.0f} frames/s")
+        with self._lock:
+            before, after = self._reached.get(source.id, (0, 0)), (done, max(done, expected))
+            self._reached[source.id] = after
+            self._done += after[0] - before[0]
+            self._expected += after[1] - before[1]
+            total = self._expected * self._videos / len(self._reached)
+        speed = self._done / max(1e-3, time.monotonic() - self._began)
+        self._bar.update(self._job, completed=self._done, total=total, speed=f"{speed:.0f} frames/s")
         self._describe()
 
     def finished(self, source: Source, failure: str) -> None:

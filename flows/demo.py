@@ -60,7 +60,7 @@ def _prepare(folder: Path) -> Prepared:
 
     made = prepare(
         folder / "labels.zarr", folder / "dataset.zarr", folder / "videos", PrepareConfig(size=64),
-        Split(validation=0.25),
+        Split(validation=0.25), replace=True,
     )  # fmt: skip
     print_dataset(made)
     return made

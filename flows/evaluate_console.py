@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -12,31 +11,28 @@ from rich.table import Column, Table
 
 from flows.console import errors, terminal
 from flows.train_console import training_errors
-from labeling.run import RunError
 
 if TYPE_CHECKING:
-    from training.config import Device
-    from training.dataset_format import SplitName
+    from training.config import CheckpointName, Device
+    from training.evaluation.evaluate import Evaluation, Say
 
 
 def judge(
-    run: Path, out: Path | None, dataset: Path | None, which: str, training: bool, starts: int, device: Device
-) -> None:
-    """Evaluate a run, print its table and verdict, and write the page."""
+    run: Path, out: Path | None, dataset: Path | None, which: CheckpointName, training: bool, starts: int | None,
+    seeds: int, device: Device, flow: bool,
+) -> None:  # fmt: skip
+    """Evaluate a run, here or as a Prefect flow run, write the page, and print tables and verdict."""
     with training_errors():
-        from training.devices import available
-        from training.evaluation import page
-        from training.evaluation.evaluate import dataset_of, evaluate
-        from training.world_model import load
-
-        model = load(run, which, available(device))
-        data = dataset_of(model, dataset)
-        place = _writable(out or run / "evaluation")
         with errors.status("opening the dataset") as status:
-            split: SplitName = "train" if training else "validation"
-            found, material = evaluate(model, data, run, split, status.update, starts=starts)
-            status.update("drawing")
-            written = page.write(found, material, place)
+            say = status.update
+            if flow:
+                found, written = _run_flow(run, out, dataset, which, training, starts, seeds, device, say)
+            else:
+                from training.evaluation.run import evaluate_run
+
+                found, written = evaluate_run(run, out, dataset, which, training, starts, device, say, seeds)
+        from training.evaluation import page
+
         if found.knowledge:
             _print(page.HEADINGS, page.rows(found))
         if found.success:
@@ -49,14 +45,17 @@ def judge(
         terminal.print(f"Page: {escape(str(written.resolve()))}", soft_wrap=True)
 
 
-def _writable(place: Path) -> Path:
-    """The folder, made; that it cannot be written to is said before the work, not after."""
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=place):
-            return place
-    except OSError as error:
-        raise RunError(f"{place} cannot be written to ({error.strerror}). Choose another folder: --out.") from error
+def _run_flow(
+    run: Path, out: Path | None, dataset: Path | None, which: CheckpointName, training: bool, starts: int | None,
+    seeds: int, device: Device, say: Say,
+) -> tuple[Evaluation, Path]:  # fmt: skip
+    from flows.local import prefect_here
+
+    with prefect_here():
+        from flows.evaluate_world_model import evaluate_world_model, heard_by
+
+        with heard_by(say):
+            return evaluate_world_model(run, out, dataset, which, training, starts, device, seeds)
 
 
 def _print(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -5,63 +5,100 @@ The same steps as `spectrabox label`, as Prefect tasks: track each video, find t
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from prefect import flow, task
-from prefect.artifacts import create_table_artifact
 from prefect.cache_policies import NO_CACHE
-from prefect.futures import PrefectFuture, as_completed
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner
 from pydantic import Field
 
+from flows.artifacts import labeling_progress, show_labels, show_report
 from flows.listening import HeardBy
+from flows.runners import RunnerName, gpu_turn, lot_name, lots, make_runner, results
 from labeling.config import LabelConfig
-from labeling.folder import Source
-from labeling.profiles import Device, ProfileName
-from labeling.run import FrameReport, LabelRun, Listener, Summary, side_by_side
+from labeling.jobs import Done, Job
+from labeling.places import Place
+from labeling.profiles import Device, ProfileName, has_networks
+from labeling.run import LabelRun, Listener, Summary, side_by_side
+from labeling.store import open_store
+from labeling.work import work
 
 heard_by: HeardBy[Listener] = HeardBy()
 
 
 @flow(name="label-videos", flow_run_name="label {videos}")
 def label_videos(
-    videos: Annotated[Path, Field(description="A folder of videos, searched recursively, or one video.")],
-    out: Annotated[Path, Field(description="The label store to write or to go on with.")] = Path("labels.zarr"),
-    profile: Annotated[ProfileName | None, Field(description="Which backends to use.")] = None,
-    config: Annotated[LabelConfig | None, Field(description="Settings; what is left out keeps its default.")] = None,
-    workers: Annotated[int, Field(ge=0, description="Videos side by side; 0: one a core, with networks one.")] = 0,
-    device: Annotated[Device, Field(description="Where models run.")] = "auto",
-    strict: Annotated[bool, Field(description="Stop at the first video that fails.")] = False,
-    refit: Annotated[bool, Field(description="Find the categories anew.")] = False,
-    prune: Annotated[bool, Field(description="Remove the labels of videos that are no longer there.")] = False,
+    videos: Path,
+    out: Path = Path("labels.zarr"),
+    profile: ProfileName | None = None,
+    config: LabelConfig | None = None,
+    workers: Annotated[int, Field(ge=0)] = 0,
+    device: Device = "auto",
+    strict: bool = False,
+    refit: bool = False,
+    prune: bool = False,
+    report: Path | None = None,
+    runner: RunnerName = "threads",
+    address: str | None = None,
+    patience: Annotated[float, Field(ge=0)] = 0.0,
 ) -> Summary:
-    """Label a folder of videos with tracked, categorised boxes; goes on where an earlier run stopped."""
+    """Label a folder of videos with tracked, categorised boxes; goes on where an earlier run stopped.
+
+    Args:
+        videos: A folder of videos, searched recursively, or one video.
+        out: The label store to write or to go on with.
+        profile: Which backends to use; embedded needs no weights and no GPU.
+        config: Settings; what is left out keeps its default.
+        workers: Videos side by side; 0: one a core, with networks one.
+        device: Where models run.
+        strict: Stop at the first video that fails.
+        refit: Find the categories anew; those that persist keep their ids.
+        prune: Remove the labels of videos that are no longer there.
+        report: Folder for an HTML report with pictures; none: no report is written.
+        runner: Where videos are worked on: threads or processes of this machine, or a Dask cluster.
+        address: Of the Dask cluster's scheduler, like tcp://10.0.0.1:8786; none: a cluster on this machine.
+        patience: Seconds without progress after which a video is given up; 0: 300, with networks 3600.
+    """
     config = config or LabelConfig()
     if profile:
         config = config.model_copy(update={"profile": profile})
-    listener = heard_by.listener or Listener()
-    runner: ThreadPoolTaskRunner[str] = ThreadPoolTaskRunner(max_workers=side_by_side(config, workers))
-    with LabelRun(videos, out, config, strict, refit, device, prune) as run, runner:
-        listener.planned(len(run.todo))
-        tracking: dict[PrefectFuture[str], Source] = {
-            runner.submit(track, {"run": run, "source": s, "report": listener.frames}): s for s in run.todo
-        }
-        for future in as_completed(list(tracking)):
-            listener.finished(tracking[future], future.result())
-        listener.grouping()
-        find_categories(run)
-        for future in as_completed([runner.submit(label, {"run": run, "source": source}) for source in run.stale]):
-            future.result()
-        summary = run.close()
-    publish(summary)
+    with (
+        LabelRun(videos, out, config, strict, refit, device, prune, patience) as run,
+        labeling_progress("label-videos", videos, heard_by.listener) as listener,
+        make_runner(runner, side_by_side(config, workers), address) as tasks,
+    ):
+        summary = in_tasks(run, tasks, listener)
+    show_labels("label-videos", summary)
+    if report:
+        show_report("label-videos", write_page(summary.store, report))
     return summary
 
 
-@task(cache_policy=NO_CACHE, task_run_name="track {source.relative}")
-def track(run: LabelRun, source: Source, report: FrameReport) -> str:
-    """Proposals, embeddings and tracks of one video; returns the reason if it fails."""
-    return run.track(source, report)
+def in_tasks(run: LabelRun, tasks: TaskRunner[Any], listener: Listener) -> Summary:
+    """Carry out a run by tasks of a flow."""
+    with heard_by(listener), run.working():
+        listener.planned(len(run.todo))
+        for done in results(tasks, track, lots(run.jobs("track"), run.strict)):
+            run.note(done)
+            listener.finished(done.source, done.failure)
+        listener.grouping()
+        find_categories(run)
+        for done in results(tasks, label, lots(run.jobs("label"), run.strict)):
+            run.note(done)
+        return run.close()
+
+
+@task(cache_policy=NO_CACHE, task_run_name=lot_name)  # type: ignore[arg-type]  # its protocol wants a class method
+def track(jobs: list[Job]) -> list[Done]:
+    """Proposals, embeddings and tracks of a few videos, one after another."""
+    listener = heard_by.listener  # of this process: there is none in others
+    done = []
+    for job in jobs:
+        with gpu_turn(job.device, has_networks(job.config)):
+            done.append(work(job, partial(listener.frames, job.source) if listener else None))
+    return done
 
 
 @task(cache_policy=NO_CACHE)
@@ -70,20 +107,15 @@ def find_categories(run: LabelRun) -> str:
     return run.fit()
 
 
-@task(cache_policy=NO_CACHE, task_run_name="label {source.relative}")
-def label(run: LabelRun, source: Source) -> str:
-    """Categories, identities and filters of one video; returns the reason if it fails."""
-    return run.label(source)
+@task(cache_policy=NO_CACHE, task_run_name=lot_name)  # type: ignore[arg-type]  # its protocol wants a class method
+def label(jobs: list[Job]) -> list[Done]:
+    """Categories, identities and filters of a few videos, one after another."""
+    return [work(job) for job in jobs]
 
 
-def publish(summary: Summary) -> None:
-    """Show the result table on the flow run's page."""
-    rows = []
-    for outcome in summary.outcomes:
-        found = outcome.labels
-        rows.append({
-            "video": outcome.source, "frames": found.frames if found else "", "tracks": found.tracks if found else "",
-            "categories": found.categories if found else "", "dropped": found.dropped if found else "",
-            "failure": outcome.failure,
-        })  # fmt: skip
-    create_table_artifact(rows, key="label-videos", description=f"Labels: {summary.store}")
+@task(cache_policy=NO_CACHE)
+def write_page(store: Place, folder: Path) -> Path:
+    """The report of a store; the path of its page."""
+    from labeling.report import write_report
+
+    return write_report(open_store(store), folder)

@@ -19,6 +19,10 @@ class HeardBy(Generic[L]):
     def __init__(self) -> None:
         self._listener: ContextVar[L | None] = ContextVar("listener", default=None)
 
+    def __reduce__(self) -> tuple[type[HeardBy[L]], tuple[()]]:
+        """In another process, to which a task goes, nobody hears."""
+        return type(self), ()
+
     @contextmanager
     def __call__(self, listener: L) -> Iterator[None]:
         """Let `listener` hear for a while."""

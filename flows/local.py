@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from labeling.profiles import check_backends
 
 if TYPE_CHECKING:
+    from flows.runners import RunnerName
     from labeling.config import LabelConfig
     from labeling.profiles import Device
     from labeling.run import Summary
@@ -30,40 +31,80 @@ QUIET = {
     "PREFECT_LOGGING_LEVEL": "CRITICAL",  # the command says itself what went wrong
     "PREFECT_SERVER_UI_ENABLED": "false",
 }
+# What a server that ends with its run need not do: nobody plans other runs on it, or has it react to events.
+IDLE = ("SCHEDULER", "LATE_RUNS", "FOREMAN", "PAUSE_EXPIRATIONS", "CANCELLATION_CLEANUP", "TRIGGERS")
+SPARING = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in IDLE}
 # The server ends when its standard input does: in the end, and also when the process that started it is killed.
 LEASH = '"$@" & server=$!; cat > /dev/null; kill $server; wait $server'
+LOCALHOST, EVERYWHERE = "127.0.0.1", "0.0.0.0"
 PATIENCE = 180.0  # seconds for the server to start; the first start on a machine creates its database
 GRACE = 10.0  # seconds for the server to stop by itself
 
 
 def run_flow(
     videos: Path, out: Path, config: LabelConfig, workers: int = 0, device: Device = "auto", strict: bool = False,
-    refit: bool = False, prune: bool = False,
+    refit: bool = False, prune: bool = False, runner: RunnerName = "threads", address: str | None = None,
+    patience: float = 0.0,
 ) -> Summary:  # fmt: skip
     """Run the flow `label-videos` in this process and show its progress."""
     check_backends(config, device)
+    with prefect_here():
+        from flows.console import FrameBar
+        from flows.label_videos import heard_by, label_videos
+
+        with FrameBar() as bar, heard_by(bar):
+            return label_videos(
+                videos, out, None, config, workers, device, strict, refit, prune,
+                runner=runner, address=address, patience=patience,
+            )  # fmt: skip
+
+
+@contextmanager
+def prefect_here() -> Iterator[None]:
+    """Let flows of this process report to the configured server or to one of their own, and keep Prefect quiet."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     with server() as url:
         from prefect.settings import PREFECT_API_URL, temporary_settings
 
-        from flows.console import FrameBar
-        from flows.label_videos import heard_by, label_videos
-
-        with temporary_settings(updates={PREFECT_API_URL: url}), FrameBar() as bar, heard_by(bar):
-            return label_videos(videos, out, None, config, workers, device, strict, refit, prune)
+        with temporary_settings(updates={PREFECT_API_URL: url}), _in_reach(url):
+            yield
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """The address of the configured Prefect server, or of one that lives as long as the context."""
+def _in_reach(url: str) -> Iterator[None]:
+    """RunError where the server cannot be reached; Prefect tries for a while before it says so."""
+    import httpx
+
+    from labeling.problems import RunError
+
+    try:
+        yield
+    except (httpx.TransportError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not str(error).startswith("Failed to reach API"):
+            raise
+        raise RunError(
+            f"the Prefect server at {url} cannot be reached. Start it (prefect server start), or unset PREFECT_API_URL "
+            "to have one for the run alone. What is done is kept: run the same command again to go on."
+        ) from error
+
+
+@contextmanager
+def server(host: str = LOCALHOST, port: int = 0, page: bool = False) -> Iterator[str]:
+    """The address of the configured Prefect server, or of one that lives as long as the context.
+
+    Args:
+        host: Who may reach a server of our own.
+        port: Where; 0: any that is free.
+        page: Whether it shows its page.
+    """
     from labeling.run import RunError
 
-    if configured := _configured():
+    if configured := configured_server():
         yield configured
         return
-    port = _free_port()
-    url = f"http://127.0.0.1:{port}/api"
+    port = port or _free_port()
+    url = f"http://{LOCALHOST if host == EVERYWHERE else host}:{port}/api"
     with tempfile.NamedTemporaryFile("w+", prefix="prefect-server-", suffix=".log") as log:
         start = [
             sys.executable,
@@ -72,24 +113,25 @@ def server() -> Iterator[str]:
             "server",
             "start",
             "--host",
-            "127.0.0.1",
+            host,
             "--port",
             str(port),
-            "--no-ui",
+            "--ui" if page else "--no-ui",
         ]
         process = subprocess.Popen(
             ["sh", "-c", LEASH, "sh", *start],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
-            env={**os.environ, **QUIET},
+            env={**os.environ, **QUIET, **(_page_settings() if page else SPARING)},
             start_new_session=True,  # Ctrl-C reaches the run alone, which then ends the server
         )
         try:
             if not _healthy(url, process):
                 log.seek(0)
                 words = log.read().strip().splitlines()[-1:] or ["no message"]
-                raise RunError(f"the Prefect server did not start: {words[0]}. Try again without --flow.")
+                waited = f"it does not answer after {PATIENCE:.0f} seconds" if process.poll() is None else words[0]
+                raise RunError(f"the Prefect server did not start: {waited}")
             yield url
         finally:
             assert process.stdin is not None
@@ -101,7 +143,19 @@ def server() -> Iterator[str]:
                 process.wait()
 
 
-def _configured() -> str | None:
+def _page_settings() -> dict[str, str]:
+    """A page at the server's own address, made in the user's Prefect folder and not in the installed package."""
+    from prefect.settings import PREFECT_HOME
+
+    return {
+        "PREFECT_SERVER_UI_ENABLED": "true", "PREFECT_SERVER_UI_API_URL": "/api",
+        "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(PREFECT_HOME.value() / "page"),
+        "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    }  # fmt: skip
+
+
+def configured_server() -> str | None:
+    """The address of the Prefect server that the user has chosen, if any."""
     from prefect.settings import PREFECT_API_URL
 
     return str(address) if (address := PREFECT_API_URL.value()) else None

@@ -1,13 +1,10 @@
-"""The flow `reproduce-table`: trains and judges the cells of one of the paper's tables, and writes its page.
+"""The flow `reproduce-paper`: trains and judges the cells of one of the paper's tables, and writes its page.
 
 The same as `spectrabox reproduce`, with a Prefect task for each dataset and each cell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated
 
@@ -16,44 +13,49 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture, as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
+from flows.artifacts import show_report
+from flows.listening import HeardBy
+from flows.runners import gpu_turn
 from training.config import Device
+from training.reproduction.beyond import BEYOND
 from training.reproduction.cells import Cell, Data
 from training.reproduction.jobs import stop_all
 from training.reproduction.page import markdown
 from training.reproduction.run import Listener, Reproduction
 from training.reproduction.scale import ScaleName
-from training.reproduction.tables import build
+from training.reproduction.tables import TABLES, build
 
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+heard_by: HeardBy[Listener] = HeardBy()
 
 
 class JobFailed(Exception):
     """A dataset or cell failed; the message says why. The others go on."""
 
 
-@contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
-    """Let `listener` hear of the progress of flow runs in this process."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
-
-
-@flow(name="reproduce-table", flow_run_name="reproduce {table} at {scale} scale")
-def reproduce_table(
-    table: Annotated[str, Field(description="Which table; `spectrabox reproduce --list` names them.")],
-    scale: Annotated[ScaleName, Field(description="cpu: three hours on two cores; paper: its sizes.")] = "cpu",
-    out: Annotated[Path, Field(description="Folder for datasets, runs and pages; tables share it.")] = Path("tables"),
-    workers: Annotated[int, Field(ge=1, description="Cells side by side, each in a process of its own.")] = 2,
-    device: Annotated[Device, Field(description="Where to train.")] = "auto",
-    videos: Annotated[Path | None, Field(description="Clips with true boxes, which real-clips asks for.")] = None,
+@flow(name="reproduce-paper", flow_run_name="reproduce {table} at {scale} scale")
+def reproduce_paper(
+    table: Annotated[str, WithJsonSchema({"type": "string", "enum": [*TABLES, *BEYOND]})],
+    scale: ScaleName = "cpu",
+    out: Path = Path("reproduction"),
+    workers: Annotated[int, Field(ge=1)] = 2,
+    device: Device = "auto",
+    videos: Path | None = None,
+    only: str = "",
 ) -> dict[str, str]:
-    """Run what is left of a table; why cells failed, by their label."""
-    this = Reproduction(build(table, scale, videos), out, device, _listener.get())
+    """Train and judge what is left of one of the paper's tables; why cells failed, by their label.
+
+    Args:
+        table: Which table; `spectrabox reproduce --list` says what they are about.
+        scale: cpu: at most three hours on two cores, with reductions; paper: its sizes, for a GPU.
+        out: Folder for datasets, runs and pages; tables share what they can.
+        workers: Cells side by side, each in a process of its own.
+        device: Where to train and judge.
+        videos: For real-clips: videos with true boxes beside them, NAME.mp4 and NAME.json.
+        only: Only cells with this text in their name, as `3-Balls` or `seed 0`.
+    """
+    this = Reproduction(build(table, scale, videos), out, device, heard_by.listener, only)
     if this.table.needs:
         raise JobFailed(this.table.needs)
     cells, data = this.cells, this.data
@@ -88,14 +90,17 @@ def make_dataset(this: Reproduction, data: Data) -> None:
 @task(cache_policy=NO_CACHE, task_run_name="{cell.label}")
 def run_cell(this: Reproduction, cell: Cell) -> None:
     """Train and judge a cell."""
-    if reason := this.run(cell):
+    with gpu_turn(this.device):
+        reason = this.run(cell)
+    if reason:
         raise JobFailed(reason)
 
 
 def publish(this: Reproduction) -> None:
     """Write the page, and show the table on the flow run's."""
     page = this.write()
-    create_markdown_artifact(markdown(this.table, this.folder), key="reproduce-table", description=f"Page: {page}")
+    create_markdown_artifact(markdown(this.table, this.folder), key="reproduce-paper")
+    show_report("reproduce-paper", page)
 
 
 def _why(future: PrefectFuture[None]) -> str:

@@ -26,6 +26,9 @@ def reproduce(
         Path | None,
         typer.Option(metavar="DIR", help="For real-clips: videos with true boxes beside them, NAME.mp4 and NAME.json."),
     ] = None,
+    only: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only cells with this text in their name, as `3-Balls` or `seed 0`.")
+    ] = "",
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only say what would be trained, how it is reduced, and how long it takes."),
@@ -45,6 +48,6 @@ def reproduce(
     if list_ or table is None:
         reproduce_console.name_tables(scale, workers)
     elif dry_run:
-        reproduce_console.preview(table, scale, out, workers, videos)
+        reproduce_console.preview(table, scale, out, workers, videos, only)
     else:
-        reproduce_console.reproduce(table, scale, out, workers, device, flow, videos)
+        reproduce_console.reproduce(table, scale, out, workers, device, flow, videos, only)

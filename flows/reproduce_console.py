@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,10 +39,10 @@ def name_tables(scale: ScaleName, workers: int) -> None:
     terminal.print(found)
 
 
-def preview(name: str, scale: ScaleName, out: Path, workers: int, videos: Path | None) -> None:
+def preview(name: str, scale: ScaleName, out: Path, workers: int, videos: Path | None, only: str) -> None:
     """Cells, reductions, and the time that is left."""
     with training_errors(), _known_tables():
-        this = Reproduction(build(name, scale, videos), out)
+        this = Reproduction(build(name, scale, videos), out, only=only)
     _skip_if_something_is_missing(this.table)
     found = Table("cell", "state", Column("run", no_wrap=True), Column("minutes", justify="right"))
     for one in behind(this.table, this.folder):
@@ -56,7 +55,7 @@ def preview(name: str, scale: ScaleName, out: Path, workers: int, videos: Path |
 
 
 def reproduce(
-    name: str, scale: ScaleName, out: Path, workers: int, device: Device, flow: bool, videos: Path | None
+    name: str, scale: ScaleName, out: Path, workers: int, device: Device, flow: bool, videos: Path | None, only: str
 ) -> None:
     """Run what is left of a table, here or as a Prefect flow run; exit code 1 if a cell failed."""
     with training_errors(), _known_tables():
@@ -64,11 +63,11 @@ def reproduce(
         _skip_if_something_is_missing(table)
         with CellBar() as bar:
             if flow:
-                failures = _run_flow(name, scale, out, workers, device, videos, bar)
+                failures = _run_flow(name, scale, out, workers, device, videos, only, bar)
             else:
                 from training.reproduction.run import reproduce as run
 
-                failures = run(table, out, workers, device, bar)
+                failures = run(table, out, workers, device, bar, only)
         _print(table, Folder(out))
         for label, reason in failures.items():
             terminal.print(f"[red]failed[/] {escape(label)}: {escape(reason)}", soft_wrap=True)
@@ -84,19 +83,22 @@ def _skip_if_something_is_missing(table: PaperTable) -> None:
 
 
 def _run_flow(
-    name: str, scale: ScaleName, out: Path, workers: int, device: Device, videos: Path | None, bar: Listener
+    name: str,
+    scale: ScaleName,
+    out: Path,
+    workers: int,
+    device: Device,
+    videos: Path | None,
+    only: str,
+    bar: Listener,
 ) -> dict[str, str]:
-    from flows.local import QUIET, server
+    from flows.local import prefect_here
 
-    for key, value in QUIET.items():
-        os.environ.setdefault(key, value)
-    with server() as url:
-        from prefect.settings import PREFECT_API_URL, temporary_settings
+    with prefect_here():
+        from flows.reproduce import heard_by, reproduce_paper
 
-        from flows.reproduce import heard_by, reproduce_table
-
-        with temporary_settings(updates={PREFECT_API_URL: url}), heard_by(bar):
-            return reproduce_table(name, scale, out, workers, device, videos)
+        with heard_by(bar):
+            return reproduce_paper(name, scale, out, workers, device, videos, only)
 
 
 def _print(table: PaperTable, folder: Folder) -> None:

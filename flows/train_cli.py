@@ -12,6 +12,7 @@ app = typer.Typer(rich_markup_mode="markdown", context_settings={"help_option_na
 Out = Annotated[Path | None, typer.Option(metavar="DATASET", help="The dataset to write; a manifest knows its own.")]
 Size = Annotated[int | None, typer.Option(min=8, max=2048, help="Height and width of the frames in pixels.")]
 Validation = Annotated[float | None, typer.Option(min=0, max=0.99, help="Share of the episodes that is held out.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace a dataset that was made of something else.")]
 Preset = Annotated[str | None, typer.Option(help="nball (a GPU helps), nball-cpu (under an hour on a core), or lewm.")]
 
 
@@ -35,6 +36,7 @@ def prepare(
     episode_frames: Annotated[int | None, typer.Option(min=0, help="Cut longer takes into episodes.")] = None,
     camera: Annotated[str | None, typer.Option(help="LeRobot: which camera; HDF5: which column.")] = None,
     validation: Validation = None,
+    replace: Replace = False,
 ) -> None:
     """Join frames, boxes and actions into a dataset to train on.
 
@@ -50,7 +52,7 @@ def prepare(
         "max_categories": max_categories, "max_objects": max_objects, "episode_frames": episode_frames,
         "camera": camera,
     }  # fmt: skip
-    train_console.prepare(source, out, videos, store, choice, validation)
+    train_console.prepare(source, out, videos, store, choice, validation, replace)
 
 
 @app.command()
@@ -68,6 +70,7 @@ def simulate(
     seed: Annotated[int | None, typer.Option(min=0, help="Decides everything; else 0.")] = None,
     size: Size = None,
     validation: Validation = None,
+    replace: Replace = False,
 ) -> None:
     """Play episodes of a simulator and write them as a dataset with exact boxes, states and actions.
 
@@ -78,7 +81,7 @@ def simulate(
     from flows import train_console
 
     options = {"balls": balls, "episodes": episodes, "frames": frames, "seed": seed}
-    train_console.simulate(environment, out, videos, size, validation, options)
+    train_console.simulate(environment, out, videos, size, validation, options, replace)
 
 
 @app.command()

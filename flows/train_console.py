@@ -49,7 +49,7 @@ def training_errors() -> Iterator[None]:
 
 def prepare(
     source: Path, out: Path | None, videos: Path | None, store: Path | None, choice: Mapping[str, Any],
-    validation: float | None,
+    validation: float | None, replace: bool,
 ) -> None:  # fmt: skip
     """Make a dataset; what the user chose counts over what a manifest says."""
     with training_errors():
@@ -61,13 +61,13 @@ def prepare(
         held_out = {} if validation is None else {"validation": validation}
         split = _on_top(manifest.split if manifest else Split(), held_out)
         with _frames_bar("preparing") as progress:
-            made = make(source, out, videos, config, split, store, progress)
+            made = make(source, out, videos, config, split, store, progress, replace)
         print_dataset(made)
 
 
 def simulate(
     environment: str, out: Path | None, videos: Path | None, size: int | None, validation: float | None,
-    options: Mapping[str, int | None],
+    options: Mapping[str, int | None], replace: bool,
 ) -> None:  # fmt: skip
     """Make a dataset from a simulator, or from a manifest that names one; or videos. What is None was not chosen."""
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -75,7 +75,7 @@ def simulate(
         with training_errors():
             advice = f"with a manifest, which makes one dataset: change {environment}, or name a simulator instead."
             _refuse({"videos": videos, **chosen}, advice)
-        prepare(Path(environment), out, None, None, {"size": size}, validation)
+        prepare(Path(environment), out, None, None, {"size": size}, validation, replace)
         return
     with training_errors():
         from training.dataset_format import DatasetError
@@ -87,14 +87,15 @@ def simulate(
         if videos is not None:
             advice = "with --videos, which are as the simulator draws them: choose this in `spectrabox prepare`."
             _refuse({"size": size, "validation": validation}, advice)
+            _refuse({"replace": replace or None}, "with --videos: one that is there is written anew if it differs.")
         split = Split() if validation is None else Split(validation=validation)
         with _frames_bar("simulating") as progress:
             try:
                 if out is not None:
-                    made = make(environment, out, size=size, split=split, progress=progress, **chosen)
+                    made = make(environment, out, size=size, split=split, progress=progress, replace=replace, **chosen)
                 elif videos is not None:
                     paths = simulate_videos(environment, videos, progress=progress, **chosen)
-            except (TypeError, ValueError) as error:  # an unknown simulator, or one that does not take these options
+            except ValueError as error:  # an unknown simulator, or one that does not take these options
                 raise DatasetError(f"{environment}: {error}") from error
         if out is not None:
             print_dataset(made)
@@ -143,10 +144,10 @@ def print_dataset(made: Prepared) -> None:
 
 
 def print_trained(trained: Trained) -> None:
-    """The last values on the validation split, the verdict, and where everything is."""
-    from training.run_report import last_values, write_report
+    """The last values, which episodes they are of, the verdict, and where everything is."""
+    from training.run_report import judged_on, last_values, write_report
 
-    table = Table("on the validation split", Column(f"step {trained.step}", justify="right"))
+    table = Table(judged_on(trained.validation), Column(f"step {trained.step}", justify="right"))
     for name, value in last_values(trained.validation):
         table.add_row(escape(name), "not judged" if value is None else f"{value:.4g}")
     terminal.print(table)
@@ -181,7 +182,8 @@ def step_bar() -> Iterator[Any]:
                     bar.update(job, terms=words)
 
             def validated(self, row: Mapping[str, Any]) -> None:
-                words = f"step {row['step']}: validation loss {row['total']:.4g}, {row['verdict']}"
+                loss = "loss on training frames" if row.get("judged_on") == "train" else "validation loss"
+                words = f"step {row['step']}: {loss} {row['total']:.4g}, {row['verdict']}"
                 bar.console.print(escape(words), soft_wrap=True)
 
         yield Steps()
