@@ -24,6 +24,7 @@ from made_clips import write_clip
 from labeling.config import LabelConfig
 from labeling.folder import find_videos
 from labeling.isolation import Worker
+from labeling.jobs import Job
 from labeling.pipeline import fit_vocabulary, label_video, open_run, track_video
 from labeling.profiles import assemble
 from labeling.run import label_folder
@@ -131,9 +132,9 @@ def _peak_memory(clip: Path, folder: Path) -> float:
     """MiB that a worker process takes at most to label a clip."""
     config, out = LabelConfig(), folder / f"peak {clip.stem}.zarr"
     store, source, worker = open_run(out, clip.parent, config), find_videos(clip).sources[0], Worker()
-    worker.run("track", out, source, config, "cpu")
+    worker.run(Job("track", out, source, config, "cpu"))
     fit_vocabulary(store, [source], config)
-    worker.run("label", out, source, config, "cpu")
+    worker.run(Job("label", out, source, config, "cpu"))
     status = Path(f"/proc/{worker.start().pid}/status").read_text()
     worker.close()
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024

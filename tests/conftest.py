@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.layout import browser, opened  # noqa: F401  fixtures for every test
 from training.envs import make
 from training.envs.video import record, write_episode
 
@@ -28,6 +29,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Prefect server with a database of its own, to which flows of this process report."""
+    from prefect.events.worker import EventsWorker
     from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
 
     from flows.local import server
@@ -38,6 +40,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     quiet = {PREFECT_LOGGING_TO_API_ENABLED: False}
     with server() as url, temporary_settings(updates={PREFECT_API_URL: url, **quiet}):
         yield url
+        EventsWorker.drain_all(timeout=30)  # else it would go on telling this server what the next one should hear
     patch.undo()
 
 

@@ -33,7 +33,9 @@ def test_help_does_not_import_heavy_libraries() -> None:
     assert out.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["label", "settings", "show", "validate", "overlay", "report", "export", "demo"])
+@pytest.mark.parametrize(
+    "command", ["label", "watch", "settings", "show", "validate", "overlay", "report", "export", "demo"]
+)
 def test_each_command_explains_itself(spectrabox: Command, command: str) -> None:
     result = spectrabox(command, "--help")
     assert result.returncode == 0

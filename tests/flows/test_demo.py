@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
 import training
 from tests.training.tiny_run import numbers
 from training import checkpoint
+from training.dataset_format import open_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -74,6 +77,17 @@ def test_the_demo_ends_with_a_world_model_and_its_last_values(shown: tuple[Path,
     assert training.load(folder / "run", "last").model.actions == 0
     noise = [line for line in errors.splitlines() if line.strip() and not line.startswith("step ")]
     assert noise == []
+
+
+def test_python_of_the_readme_works_on_what_the_demo_made(shown: tuple[Path, str, str], monkeypatch) -> None:
+    folder, _, _ = shown
+    monkeypatch.chdir(folder.parent)
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    frames = np.asarray(open_dataset(folder / "dataset.zarr").array("frames")[:4])
+    codes = re.findall(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
+    assert len(codes) >= 2
+    for code in codes:
+        exec(code, {"frames": frames})
 
 
 def test_a_second_demo_leaves_everything_as_it_is_and_says_so(shown: tuple[Path, str, str]) -> None:

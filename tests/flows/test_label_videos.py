@@ -16,6 +16,7 @@ import psutil
 import pytest
 from prefect.exceptions import ParameterTypeError
 
+from flows import doctor
 from flows.label_videos import label_videos
 from labeling.run import label_folder
 from tests.conftest import Command
@@ -38,9 +39,9 @@ def test_flow_writes_the_same_store_as_the_command(api: str, videos: Path, tmp_p
 
 def test_wrong_parameters_are_refused_before_any_work(api: str, videos: Path, tmp_path: Path) -> None:
     with pytest.raises(ParameterTypeError, match="workers"):
-        label_videos(videos, tmp_path / "labels.zarr", workers="many")  # type: ignore[arg-type]
+        label_videos(videos, tmp_path / "labels.zarr", workers="many")  # type: ignore[arg-type]  # on purpose
     with pytest.raises(ParameterTypeError, match="config"):
-        label_videos(videos, tmp_path / "labels.zarr", config={"filters": {"overlap": 7}})  # type: ignore[arg-type]
+        label_videos(videos, tmp_path / "labels.zarr", config={"filters": {"overlap": 7}})  # type: ignore[arg-type]  # on purpose
     assert not (tmp_path / "labels.zarr").exists()
 
 
@@ -49,22 +50,31 @@ def test_command_runs_the_flow_with_a_server_of_its_own(spectrabox: Command, vid
     folder.mkdir()
     shutil.copy(videos / "one.mp4", folder)
     (folder / "broken.mp4").write_text("not a video")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
-    environment["PREFECT_HOME"] = str(tmp_path / "prefect")
-    result = spectrabox("label", folder, "--out", tmp_path / "labels.zarr", "--flow", env=environment)
+    result = spectrabox(
+        "label", folder, "--out", tmp_path / "labels.zarr", "--flow", env=without_server(tmp_path / "prefect")
+    )
     assert result.returncode == 1
     assert "one.mp4" in result.stdout
     assert "broken.mp4" in result.stdout
-    for noise in ("Traceback", "INFO", "WARNING", "prefect"):
-        assert noise not in result.stderr
+    assert sentences(result.stderr) == [], "the server has stopped without a word"
+    assert not [noise for noise in NOISE if noise in result.stdout]
 
 
-NOISE = ("Traceback", "Error", "INFO", "WARNING", "CRITICAL", "prefect", "Prefect", "flow run", "Task run", "httpx")
+NOISE = (
+    "Traceback", "Error", "INFO", "WARNING", "CRITICAL", "prefect", "Prefect", "flow run", "Task run", "httpx",
+    "sqlalchemy",
+)  # fmt: skip
 
 
 def environment(api: str) -> dict[str, str]:
     """That of a user whose Prefect is set up to use this server."""
     return {**os.environ, "PREFECT_API_URL": api, "COLUMNS": "400"}
+
+
+def without_server(home: Path) -> dict[str, str]:
+    """That of a user who never heard of Prefect."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
+    return {**others, "PREFECT_HOME": str(home), "COLUMNS": "400"}
 
 
 def sentences(output: str) -> list[str]:
@@ -102,15 +112,17 @@ def test_flow_without_weights_says_how_to_get_them(api: str, spectrabox: Command
     assert not (tmp_path / "labels.zarr").exists()
 
 
-def test_interrupted_flow_stops_with_one_sentence_and_goes_on_later(api: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("server", ["theirs", "its own"])
+def test_interrupted_flow_stops_with_one_sentence_and_goes_on_later(api: str, tmp_path: Path, server: str) -> None:
     frames = np.random.default_rng(0).integers(0, 255, (600, 120, 160, 3), np.uint8)
     for name in ("a.mp4", "b.mp4"):
         (tmp_path / "videos").mkdir(exist_ok=True)
         video(tmp_path / "videos" / name, frames)
     out = tmp_path / "labels.zarr"
     command = [sys.executable, "-m", "flows.cli", "label", str(tmp_path / "videos"), "--out", str(out), "--flow"]
+    settings = environment(api) if server == "theirs" else without_server(tmp_path / "prefect")
     run = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(api), start_new_session=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=settings, start_new_session=True
     )
     while run.poll() is None and not (out.exists() and len(list(out.glob("stages/*"))) > 1):
         time.sleep(0.01)
@@ -137,3 +149,9 @@ def test_server_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
     run.wait()
     _, left = psutil.wait_procs(started, timeout=20)
     assert not left
+
+
+def test_the_doctor_names_the_server_that_answers(api: str) -> None:
+    (found,) = doctor.prefect()
+    assert found.state == "good"
+    assert f"the server at {api} answers" in found.words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
@@ -16,7 +17,8 @@ from labeling.folder import video_id
 from labeling.masks import Mask, encode_runs
 from labeling.observations import ARRAYS, array_width
 from labeling.palette import colour_of
-from labeling.store import SCHEMA, Store, write_array, write_tracks, write_vocabulary
+from labeling.store import SCHEMA, Store, write_array, write_tracks
+from labeling.stored_vocabulary import write_vocabulary
 from labeling.tracks import UNASSIGNED, Tracks
 from labeling.vocabulary import VocabularyConfig, discover
 
@@ -83,7 +85,9 @@ def write_masks(group: zarr.Group, tracks: Tracks, shrink: int) -> None:
     group.attrs["size"] = [height, width]
 
 
-def write_labels(root: zarr.Group, source: str, category: Sequence[int], masks: bool, shrink: int) -> None:
+def write_labels(
+    root: zarr.Group, source: str, category: Sequence[int], masks: bool, shrink: int, sha256: str = "0" * 64
+) -> None:
     group = root.create_group(f"videos/{video_id(source)}")
     tracks = tracks_of(2, category)
     write_tracks(group, tracks)
@@ -93,7 +97,7 @@ def write_labels(root: zarr.Group, source: str, category: Sequence[int], masks: 
         write_masks(group.create_group("masks"), tracks, shrink)
     reason = {"instance": 7, "reason": "static", "detail": "stays within 0.4 pixels", "frames": FRAMES}
     group.attrs.update({
-        "source": source, "sha256": "0" * 64, "fps": float(RATE), "frames": FRAMES, "height": HEIGHT, "width": WIDTH,
+        "source": source, "sha256": sha256, "fps": float(RATE), "frames": FRAMES, "height": HEIGHT, "width": WIDTH,
         "recipe": "labels", "dropped": [reason], "cuts": [], "complete": True,
     })  # fmt: skip
     stage = root.create_group(f"stages/{video_id(source)}")
@@ -116,9 +120,11 @@ def build_store(
     """Make `labels.zarr` in `folder`, its videos in `videos` there; `shrink` makes masks smaller than the video."""
     root = zarr.open_group(str(folder / "labels.zarr"), mode="w", zarr_format=3)
     for source in sources or ("squares.mp4",):
-        write_labels(root, source, category, masks, shrink)
+        sha256 = "0" * 64
         if videos:
             encode_video(folder / "videos" / source)
+            sha256 = hashlib.sha256((folder / "videos" / source).read_bytes()).hexdigest()
+        write_labels(root, source, category, masks, shrink, sha256)
     views = np.asarray(next(group for _, group in root["stages"].groups())["embedding"])
     write_vocabulary(root, discover(views, VocabularyConfig()), "vocabulary")
     table = [

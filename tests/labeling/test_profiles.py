@@ -16,8 +16,9 @@ from labeling import open_store, profiles, weights
 from labeling.checkpoints import WeightsError
 from labeling.config import LabelConfig, load_config
 from labeling.profiles import BackendError, check_backends, names_of, parts_of
-from labeling.run import LabelRun, RunError, label_folder, side_by_side
+from labeling.run import LabelRun, label_folder, side_by_side
 from labeling.validate import validate
+from labeling.work import WORKERS, work
 from tests.labeling.odd_videos import video
 from tests.labeling.test_run import contents
 from tests.labeling.tiny_dino import write_dinov2
@@ -123,13 +124,13 @@ def test_weights_replaced_during_a_run_do_not_reach_its_labels(two_clips: Path, 
     label_folder(two_clips, tmp_path / "undisturbed.zarr", config)
     with LabelRun(two_clips, out, config) as run:
         first, second = run.todo
-        assert run.track(first) == ""
+        run.note(work(run.job("track", first)))
         replaced = weights.add("facebook/dinov2-small", write_dinov2(tmp_path / "dinov2", seed=5), home)
-        assert run.track(second) == ""
+        run.note(work(run.job("track", second)))
         run.fit()
         for source in run.stale:
-            run.label(source)
-        run.close()
+            run.note(work(run.job("label", source)))
+        assert not run.close().failed
     assert contents(out) == contents(tmp_path / "undisturbed.zarr"), "the network that was loaded made them all"
     assert dict(open_store(out).root.attrs)["weights"][0]["sha256"] != replaced.sha256
     label_folder(two_clips, out, config)
@@ -145,13 +146,13 @@ def test_a_run_is_not_made_of_old_and_new_weights(two_clips: Path, cache: Path, 
     config = settings(home, embeddings="dinov2")
     with LabelRun(two_clips, out, config) as run:
         first, second = run.todo
-        assert run.track(first) == ""
+        run.note(work(run.job("track", first)))
         weights.add("facebook/dinov2-small", write_dinov2(tmp_path / "dinov2", seed=5), home)
-        run._workers[0].close()  # as if it had crashed: the next one loads what is there now
-        with pytest.raises(RunError, match="weights were replaced during the run"):
-            run.track(second)
+        WORKERS.end("another run")  # as if it had crashed: the next one loads what is there now
+        with pytest.raises(WeightsError, match="weights were replaced during the run"):
+            work(run.job("track", second))
     summary = label_folder(two_clips, out, config)
-    assert [outcome.fps is None for outcome in summary.outcomes] == [False, True], "only the old one is tracked again"
+    assert all(outcome.fps for outcome in summary.outcomes), "all are tracked with the new ones"
     label_folder(two_clips, tmp_path / "replaced.zarr", config)
     assert contents(out) == contents(tmp_path / "replaced.zarr")
 

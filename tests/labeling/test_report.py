@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,43 +17,10 @@ from labeling.report.views import strip_frames
 from labeling.store import Store, StoreError
 from labeling.tracks import Tracks
 from labeling.video import VideoError
+from tests.layout import WIDTHS, faint, faults, looks, on_paper
 
 MakeStore = Callable[..., Store]
-BROWSER = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
 NASTY = "odd/<script>document.title='owned'<_script> & \"quotes\" ünï.mp4"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-    if BROWSER is None:
-        pytest.skip("no Chromium on this machine")
-    with playwright.sync_playwright() as driver:
-        yield driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu", "--disable-quic"])
-
-
-@pytest.fixture
-def opened(browser) -> Iterator[Callable]:
-    """Open a page; everything that it asks the network for or complains about ends up in `page.trouble`."""
-    contexts = []
-
-    def open_page(path: Path):
-        context = browser.new_context(viewport={"width": 1280, "height": 800})
-        contexts.append(context)
-        page = context.new_page()
-        page.trouble = []
-        own = path.resolve().as_uri()
-        page.on("request", lambda it: it.url.startswith(("data:", own)) or page.trouble.append(it.url))
-        page.on("console", lambda it: page.trouble.append(it.text))
-        page.on("pageerror", lambda it: page.trouble.append(str(it)))
-        page.goto(own)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
 
 
 def test_the_page_needs_nothing_else_and_shows_names_as_text(make_store: MakeStore, opened, tmp_path: Path) -> None:
@@ -112,20 +79,25 @@ def test_frames_timelines_crops_scatter_and_drops_are_there(make_store: MakeStor
     assert box["width"] / frame["width"] == pytest.approx(16 / 96, abs=0.02)
 
 
-def test_nothing_sticks_out_sideways_in_light_and_dark(make_store: MakeStore, opened, tmp_path: Path) -> None:
-    page = opened(write_report(make_store(NASTY, "a" * 90 + ".mp4"), tmp_path))
+def test_nothing_is_cut_covered_or_faint(make_store: MakeStore, opened, tmp_path: Path) -> None:
+    store = make_store(NASTY, "a" * 90 + ".mp4", failures={"b" * 90 + ".mp4": "is empty. Copy it again."})
+    page = opened(write_report(store, tmp_path))
     for fold in page.locator(".drops summary").all():
         fold.click()
-    for width in (320, 390, 820, 1280):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        look = page.evaluate(
-            "(({backgroundColor, color}) => [backgroundColor, color])(getComputedStyle(document.body))"
-        )
-        paper, ink = (sum(_numbers(colour)) for colour in look)
-        assert (paper > ink) == (scheme == "light")
+    for look in looks(page, (320, *WIDTHS)):
+        assert faults(page, ignore=".frame") + faint(page) == [], look
+        assert _paper_is_light(page) == ("light" in look)
+
+
+def test_on_paper_it_is_dark_on_white_with_every_video_open(make_store: MakeStore, opened, tmp_path: Path) -> None:
+    names = [f"clip{number}.mp4" for number in range(8)]
+    page = opened(write_report(make_store(*names), tmp_path / "report"))
+    page.emulate_media(color_scheme="dark")
+    on_paper(page)
+    assert faults(page, ignore=".frame") + faint(page) == []
+    assert _paper_is_light(page)
+    assert page.locator("details.video[open]").count() == 8
+    assert not page.get_by_placeholder("Filter by name").is_visible()
 
 
 def test_videos_can_be_filtered_and_links_open_them(make_store: MakeStore, opened, tmp_path: Path) -> None:
@@ -203,6 +175,13 @@ def test_times_on_the_axis_are_round(seconds: float, labels: list[str]) -> None:
     found = ticks(seconds)
     assert [text for _, text in found][: len(labels)] == labels
     assert 1 <= len(found) <= 7
+
+
+def _paper_is_light(page) -> bool:
+    paper, ink = page.evaluate(
+        "(({backgroundColor, color}) => [backgroundColor, color])(getComputedStyle(document.body))"
+    )
+    return sum(_numbers(paper)) > sum(_numbers(ink))
 
 
 def _numbers(colour: str) -> list[int]:

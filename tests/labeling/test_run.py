@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,11 +18,15 @@ import pytest
 
 from labeling import open_store
 from labeling.config import load_config
+from labeling.folder import find_videos
 from labeling.isolation import Worker
+from labeling.jobs import Job
+from labeling.locks import locked
 from labeling.run import LabelRun, RunError, label_folder
 from labeling.store import StoreError
 from labeling.validate import validate
 from labeling.video import VideoError
+from labeling.work import work
 from tests.labeling.odd_videos import video
 
 
@@ -147,10 +152,9 @@ def test_a_worker_that_is_ended_with_the_run_costs_no_labels(videos: Path, refer
     shutil.copytree(reference, out)
     with ThreadPoolExecutor() as threads:
         with LabelRun(videos, out, load_config(settings=["motion.still.min_area=9"])) as run:
-            tracking = threads.submit(run.track, run.todo[0])
-            while not run._workers:
-                time.sleep(0.01)
-            time.sleep(0.3)
+            began = threading.Event()
+            tracking = threads.submit(work, run.job("track", run.todo[0]), lambda done, expected: began.set())
+            assert began.wait(60)
         with pytest.raises(RunError, match="was stopped"):
             tracking.result()
     assert run.failures == {}
@@ -191,8 +195,6 @@ def test_video_that_became_unreadable_loses_its_labels(videos: Path, tmp_path: P
 
 
 def test_two_runs_do_not_share_a_store(videos: Path, tmp_path: Path) -> None:
-    from labeling.run import locked
-
     with locked(tmp_path / "labels.zarr"), pytest.raises(RunError, match="another run is writing"):
         label_folder(videos, tmp_path / "labels.zarr")
 
@@ -211,31 +213,26 @@ def test_strict_stops_at_the_first_failure(videos: Path, tmp_path: Path) -> None
 
 
 def test_crash_of_a_worker_is_an_error_of_its_video(videos: Path, tmp_path: Path) -> None:
-    from labeling.folder import find_videos
-
     worker = Worker()
-    source = find_videos(videos / "room.mp4").sources[0]
-    config = load_config()
+    job = Job("track", tmp_path / "labels.zarr", find_videos(videos / "room.mp4").sources[0])
 
     def crash(done: int, expected: int) -> None:
         os.kill(worker.start().pid, signal.SIGSEGV)
 
     label_folder(videos / "one.mp4", tmp_path / "labels.zarr")
     with pytest.raises(VideoError, match=r"room\.mp4: the decoder crashed \(SIGSEGV\)"):
-        worker.run("track", tmp_path / "labels.zarr", source, config, "auto", crash)
-    assert worker.run("track", tmp_path / "labels.zarr", source, config, "auto")["frames"] == 40
+        worker.run(job, crash)
+    assert worker.run(job)["frames"] == 40
     worker.close()
 
 
 def test_hanging_worker_is_given_up(videos: Path, tmp_path: Path) -> None:
-    from labeling.folder import find_videos
-
-    worker = Worker(patience=1.0)
+    worker = Worker()
     source = find_videos(videos / "room.mp4").sources[0]
     label_folder(videos / "one.mp4", tmp_path / "labels.zarr")
     os.kill(worker.start().pid, signal.SIGSTOP)
     with pytest.raises(VideoError, match="no progress for 1 seconds"):
-        worker.run("track", tmp_path / "labels.zarr", source, load_config(), "auto")
+        worker.run(Job("track", tmp_path / "labels.zarr", source, patience=1.0))
 
 
 def test_labels_of_another_folder_are_not_overwritten(videos: Path, reference: Path, tmp_path: Path) -> None:

@@ -326,7 +326,7 @@ def test_what_is_held_does_not_grow_with_the_video() -> None:
             yield FrameProposals(Frame(index, index / 10, image), [shown], cut=index == 0)
 
     tracker = SamTracker(SamConfig(window=10, reach=30), Oracle())
-    behind = [taken - seen.frame for seen in tracker.track(frames(), AppearanceEmbedder(), None)]  # type: ignore[arg-type]
+    behind = [taken - seen.frame for seen in tracker.track(frames(), AppearanceEmbedder(), None)]  # type: ignore[arg-type]  # not asked for
     assert len(behind) == 400
     assert max(behind) <= 10 + 30
 
@@ -361,7 +361,7 @@ def test_a_real_network_follows_many_objects_that_come_and_go(tmp_path: Path) ->
     config = SamConfig(image_size=64, window=8, reach=16, max_objects=4, patience=4, min_area=1)
     tracker = SamTracker.from_checkpoint(tmp_path / "weights", config, "cpu")
     encode, encoded = tracker._segmenter.encode, []
-    tracker._segmenter.encode = lambda image: encoded.append(0) or encode(image)  # type: ignore[method-assign]
+    tracker._segmenter.encode = lambda image: encoded.append(0) or encode(image)  # type: ignore[method-assign]  # to count
     found = list(tracker.track(scene.proposed(video), AppearanceEmbedder(), video))
     frames = [seen.frame for seen in found]
     assert frames == sorted(frames)

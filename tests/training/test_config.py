@@ -30,7 +30,7 @@ def test_presets_have_the_values_of_the_paper_and_of_the_release() -> None:
     assert lewm.optimiser.model_dump() == {
         "lr": 5e-5, "weight_decay": 1e-3, "warmup": 0.01, "schedule": 10.0, "clip": 1.0,
     }  # fmt: skip
-    assert load_config(preset="nball-cpu").steps == 8500
+    assert load_config(preset="nball-cpu").steps == 4000
 
 
 def test_settings_count_over_the_file_and_the_file_over_the_preset(tmp_path: Path) -> None:
@@ -128,3 +128,13 @@ def test_differences_are_named() -> None:
 def test_settings_are_shown_without_loading_torch() -> None:
     code = "import sys; import training.config; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("state", ["obb", "obb2+com", "bb+com", "bb+depth50", "compact7"])
+def test_noise_that_would_leave_parts_of_a_target_clean_is_refused(state: str) -> None:
+    settings = [f"target.state={state}", "target.matching=none", "target.noise=0.01"]
+    with pytest.raises(
+        ConfigError, match=f"noise moves the edges of boxes and would leave parts of .*{state[-3:]} clean"
+    ):
+        load_config(None, settings, "nball")
+    assert load_config(None, ["target.noise=0.01"], "nball").target.noise == 0.01

@@ -86,6 +86,22 @@ def test_the_control_ball_moves_by_its_action_up_to_three_pixels():
     np.testing.assert_allclose(after[:, 0, :2], [[33, 30], [33.8, 34.4], [60, 32]])
 
 
+def test_the_control_ball_is_as_fast_as_its_last_step_took_it_and_stands_still_at_first():
+    """Its velocity was 0 in every dataset: `evaluate` had none to judge, and compact7 trained on 0."""
+    world = make("nball", balls=2, slip=0.2)
+    states, _ = world.play(np.random.default_rng(0), 5, 32)
+    velocity = world.velocities_of(states)[:, :, 0]
+    assert (velocity[:, 0] == 0).all()
+    np.testing.assert_allclose(velocity[:, 1:], np.diff(states[:, :, 0, :2], axis=1), atol=1e-12)
+    assert np.linalg.norm(velocity, axis=-1).max() > 2
+    world.reset(1)
+    assert (world.state()[0, 2:] == 0).all()
+    world.set_state(np.array([[59, 32, 1, 1], [20, 20, 1, 1], [40, 20, 1, 1]], float))
+    world.slip = 0.0
+    world.step(np.array([3.0, 0.0]))
+    np.testing.assert_allclose(world.state()[0], [60, 32, 1, 0])  # the wall lets it go no further
+
+
 @pytest.mark.parametrize("centre", [(32.0, 32.0), (20.37, 41.81), (4.0, 60.0), (60.0, 4.0), (59.996, 4.004)])
 def test_a_disc_covers_its_area_and_its_centre_of_mass_is_its_place(centre):
     world = make("nball", balls=1)

@@ -110,6 +110,52 @@ def test_another_kind_of_file_is_refused(tmp_path, changes, words):
         prepare(tmp_path / "a.h5", tmp_path / "d.zarr")
 
 
+ROWS = sum(LENGTHS)
+BOXES = np.full((ROWS, 2, 4), [2.0, 4, 6, 12])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"action": np.zeros((ROWS - 1, 2))}, f"the column action has {ROWS - 1} rows, the pictures have {ROWS}"),
+        ({"state": np.zeros((3, 5))}, f"the column state has 3 rows, the pictures have {ROWS}"),
+        ({"boxes": BOXES[:, 0]}, rf"boxes has the shape \({ROWS}, 4\), it should be \({ROWS}, objects, 4\)"),
+        ({"boxes": BOXES[..., :3]}, rf"boxes has the shape \({ROWS}, 2, 3\)"),
+        ({"boxes": BOXES, "mass": np.zeros((ROWS, 3, 2))}, rf"mass has .* it should be \({ROWS}, 2, 2\)"),
+        ({"boxes": BOXES[:-4]}, f"boxes has {ROWS - 4} rows"),
+        ({"ep_len": np.array(LENGTHS[:-1])}, "ep_len has 11 episodes, ep_offset 12"),
+        ({"ep_len": np.array(LENGTHS)[None]}, r"ep_len has the shape \(1, 12\)"),
+        ({"ep_len": np.array([b"long"] * 12)}, "ep_len is of type .*S4, a column of numbers"),
+        ({"action": np.array([b"left"] * ROWS)}, "action is of type .*S4, a column of numbers"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named_with_their_file_when_it_is_opened(tmp_path, changes, words):
+    write(tmp_path / "a.h5", **changes)
+    with pytest.raises(DatasetError, match=words) as error:
+        prepare(tmp_path / "a.h5", tmp_path / "d.zarr")
+    assert "a.h5" in str(error.value)
+    assert not (tmp_path / "d.zarr").exists()
+
+
+def test_a_group_in_the_place_of_a_column_is_named(tmp_path):
+    write(tmp_path / "a.h5", action=None)
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file.create_group("action")
+    with pytest.raises(DatasetError, match="action is a group, a column of numbers is needed"):
+        prepare(tmp_path / "a.h5", tmp_path / "d.zarr")
+
+
+def test_rows_of_two_episodes_at_once_never_reach_both_splits(tmp_path):
+    write(tmp_path / "a.h5", lengths=[20, 20], ep_offset=np.array([0, 10]))
+    with pytest.raises(DatasetError, match="row 10 belongs to the episodes 0 and 1"):
+        prepare(tmp_path / "a.h5", tmp_path / "d.zarr", config=PrepareConfig(size=16))
+
+
+def test_episodes_may_stand_in_any_order(tmp_path):
+    write(tmp_path / "a.h5", lengths=[20, 20], ep_offset=np.array([20, 0]))
+    assert prepare(tmp_path / "a.h5", tmp_path / "d.zarr", config=PrepareConfig(size=16)).frames == 40
+
+
 def test_a_file_that_is_no_hdf5_is_refused(tmp_path):
     (tmp_path / "a.h5").write_text("not at all")
     with pytest.raises(DatasetError, match="cannot be opened as HDF5"):
@@ -123,6 +169,12 @@ def test_files_that_were_compressed_with_lz4_or_blosc_are_read(tmp_path):
         file.create_dataset("pixels", data=columns["pixels"], chunks=(10, 16, 16, 3), **plugin.Blosc())
     data = open_dataset(prepare(tmp_path / "a.h5", tmp_path / "d.zarr", config=PrepareConfig(size=16)).path)
     np.testing.assert_array_equal(data.array("frames")[:], columns["pixels"])
+
+
+def test_options_that_a_file_does_not_read_are_refused(tmp_path):
+    write(tmp_path / "a.h5")
+    with pytest.raises(DatasetError, match="--videos and --store cannot be used with an HDF5 file"):
+        prepare(tmp_path / "a.h5", tmp_path / "d.zarr", videos=tmp_path, store=tmp_path)
 
 
 def test_a_camera_can_be_chosen(tmp_path):

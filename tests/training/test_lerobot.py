@@ -102,8 +102,22 @@ def test_labels_of_the_videos_are_joined_episode_by_episode(tmp_path):
     data = open_dataset(made.path)
     expected = np.concatenate([sliding_boxes(sum(lengths), 2) for lengths in LENGTHS])
     centre = (expected[..., 0] + expected[..., 2]) / 2 / 64
-    np.testing.assert_allclose(data.array("boxes")[:][..., 0], centre, atol=1e-6)
-    assert data.category.tolist() == [[0, 0]] * 6 + [[0, 1]] * 5
+    there = data.array("boxes")[:][data.array("present")[:]]
+    np.testing.assert_allclose(there[:, 0].reshape(-1, 2), centre, atol=1e-6)
+    assert data.category.tolist() == [[0, 0, -1]] * 6 + [[0, -1, 1]] * 5
+
+
+def test_a_crowd_in_a_video_file_is_said(tmp_path):
+    root = write(tmp_path / "pour")
+    Store(tmp_path / "labels.zarr", mode="a").root.update_attributes({"schema": SCHEMA, "videos": str(root / "videos")})
+    labeled = Labeled(root / "videos", tmp_path / "labels.zarr")
+    for file, lengths in enumerate(LENGTHS):
+        tracks = tracks_of(sliding_boxes(sum(lengths), 3), [0, 0, 0])
+        labeled.add(f"{CAMERA}/chunk-000/file-{file:03}.mp4", scene(file, sum(lengths)), tracks)
+    config = PrepareConfig(max_objects=2)
+    made = prepare(root, tmp_path / "d.zarr", config=config, store=tmp_path / "labels.zarr")
+    assert made.notes[0] == "pour episode 0: 1 of the least prominent objects of an episode are left out (max_objects)."
+    assert made.notes[5:] == ["So it is with 6 more."]
 
 
 def test_a_faulty_episode_is_named_and_the_rest_goes_on(tmp_path):

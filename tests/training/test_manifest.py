@@ -40,9 +40,13 @@ def test_every_manifest_that_we_ship_is_valid(path):
         assert manifest.settings.size == world.size[0]
 
 
-def test_two_room_has_as_many_windows_as_the_paper():
-    source = load_manifest(next(path for path in SHIPPED if path.stem == "two-room")).source
-    assert source.episodes * (source.frames - 4 * 5 + 1) == 730_000
+@pytest.mark.parametrize(
+    ("name", "windows"), [("two-room", 730_000), ("push-t", 500_000), ("cube", 500_000), ("reacher", 500_000)]
+)
+def test_as_many_windows_are_trained_on_as_in_the_paper(name, windows):
+    manifest = load_manifest(next(path for path in SHIPPED if path.stem == name))
+    trained = (~manifest.split.choose(manifest.source.episodes)).sum() * (manifest.source.frames - 4 * 5 + 1)
+    assert windows <= trained <= 1.005 * windows
 
 
 def test_a_manifest_makes_its_dataset_where_it_belongs(tmp_path, monkeypatch):
@@ -122,6 +126,37 @@ def test_actions_that_a_manifest_promises_must_be_there(tmp_path):
     assert prepare(tmp_path / "m.yaml", tmp_path / "d.zarr").actions == 2
     ignored = prepare(written(tmp_path / "n.yaml", **facts | {"actions": "none"}), tmp_path / "e.zarr")
     assert ignored.actions == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"store": "s.zarr"}, r"--store cannot be used with a manifest: it names its own.*m\.yaml"),
+        ({"videos": "v"}, "--videos cannot be used with a simulator"),
+        (
+            {"config": PrepareConfig(camera="a", episode_frames=4)},
+            "--camera and --episode-frames cannot be used with a sim",
+        ),
+    ],
+)
+def test_options_that_a_manifest_does_not_read_are_refused(tmp_path, given, words):
+    with pytest.raises(DatasetError, match=words):
+        prepare(written(tmp_path / "m.yaml"), tmp_path / "d.zarr", **given)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (
+            {"environment": "two_room", "options": {"balls": 3}},
+            "There is no option balls. Those of two_room are: door, size",
+        ),
+        ({"environment": "pong"}, "There is no environment 'pong'"),
+    ],
+)
+def test_a_world_that_a_manifest_gets_wrong_is_named_with_what_there_is(tmp_path, source, words):
+    with pytest.raises(DatasetError, match=f"small: {words}"):
+        prepare(written(tmp_path / "m.yaml", source=source), tmp_path / "d.zarr")
 
 
 def test_the_split_holds_out_a_share_the_same_for_the_same_seed():

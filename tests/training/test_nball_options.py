@@ -19,8 +19,12 @@ def played(**options: Any) -> tuple[NBall, np.ndarray, np.ndarray]:
 
 
 def test_without_options_the_world_is_the_one_it_always_was() -> None:
-    """States, actions and pictures of 8 episodes, as they were before there were options."""
+    """States, actions and pictures of 8 episodes, as they were before there were options.
+
+    Only the velocity of the control ball, which then was 0, has come since.
+    """
     world, states, actions = played(balls=3)
+    states[:, :, 0, 2:] = 0
     digest = hashlib.sha256()
     for part in (states.round(6) + 0.0, actions.round(6) + 0.0, world.draw(states.reshape(-1, 4, 4))):
         digest.update(part.tobytes())

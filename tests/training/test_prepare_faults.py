@@ -1,5 +1,7 @@
 """What cannot be prepared is named with its file, and the rest goes on; nothing else is overwritten or opened."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from tests.training.labeled import many, sliding_boxes, still_frames, tracks_of
 from training.dataset_format import DatasetError, open_dataset
 from training.manifest import PrepareConfig
 from training.prepare import prepare
+from training.simulate import simulate
 
 
 def test_something_else_is_never_overwritten(labeled, tmp_path):
@@ -19,6 +22,55 @@ def test_something_else_is_never_overwritten(labeled, tmp_path):
     with pytest.raises(DatasetError, match="is no dataset"):
         prepare(labeled.store, labeled.store)
     assert (precious / "chapter1.tex").read_text() == "dear"
+
+
+def test_a_dataset_of_another_source_is_not_replaced_without_a_word(labeled, tmp_path):
+    many(labeled)
+    out = tmp_path / "nb.zarr"
+    played = simulate("nball", out, episodes=3, frames=5, balls=1)
+    words = "nb.zarr is a dataset of nball balls=1 seed=0, 3 episodes of 5 frames; this would be one of .*labels.zarr"
+    with pytest.raises(DatasetError, match=words):
+        prepare(labeled.store, out)
+    with pytest.raises(DatasetError, match=r"balls=3 seed=0.* Choose another --out, or --replace"):
+        simulate("nball", out, episodes=3, frames=5, balls=3)
+    assert open_dataset(out).fingerprint == played.fingerprint
+    assert not simulate("nball", out, episodes=3, frames=5, balls=1).new
+    assert prepare(labeled.store, out, replace=True).new
+    assert open_dataset(out).world is None
+    assert prepare(labeled.store, out, config=PrepareConfig(size=32)).size == (32, 32)  # the same source goes on
+
+
+def test_a_dataset_that_says_nothing_of_its_source_is_replaced_only_if_asked(labeled, tmp_path):
+    many(labeled)
+    out = prepare(labeled.store, tmp_path / "d.zarr").path
+    attributes = json.loads((out / "zarr.json").read_text())
+    del attributes["attributes"]["origin"]  # as it was before origins were written down
+    (out / "zarr.json").write_text(json.dumps(attributes))
+    assert not prepare(labeled.store, out).new
+    with pytest.raises(DatasetError, match="does not say what it was made of"):
+        prepare(labeled.store, out, config=PrepareConfig(size=32))
+
+
+def test_a_dataset_is_no_source_it_is_ready(labeled, tmp_path):
+    many(labeled)
+    out = prepare(labeled.store, tmp_path / "d.zarr").path
+    for place in (None, tmp_path / "e.zarr"):
+        with pytest.raises(DatasetError, match=r"d\.zarr is a dataset already: train on it with: spectrabox train"):
+            prepare(out, place)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"store": "s.zarr"}, "--store cannot be used with a label store"),
+        ({"config": PrepareConfig(camera="top")}, "--camera cannot be used with a label store"),
+    ],
+)
+def test_options_that_a_label_store_does_not_read_are_refused(labeled, tmp_path, given, words):
+    many(labeled, 1)
+    with pytest.raises(DatasetError, match=words):
+        prepare(labeled.store, tmp_path / "d.zarr", **given)
+    assert not (tmp_path / "d.zarr").exists()
 
 
 @pytest.mark.parametrize("form", ["npy", "csv", "csv with names", "parquet"])

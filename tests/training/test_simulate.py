@@ -15,6 +15,7 @@ from training.dataset import Windows
 from training.dataset_format import open_dataset
 from training.envs import make
 from training.envs.nball import MAX_ACTION
+from training.envs.video import encode, record
 from training.manifest import PrepareConfig, SimulatorSource, Split
 from training.prepare import prepare, write_dataset
 from training.settings import TargetConfig
@@ -184,6 +185,13 @@ def test_only_some_kinds_of_objects_can_be_targets(tmp_path):
     assert next(iter(chosen.takes(lambda file, reason: None))).columns["boxes"].shape == (5, 3, 4)
 
 
+def test_a_crowd_of_balls_is_cut_to_the_limit_said_and_counted(tmp_path):
+    made = simulate("nball", tmp_path / "d.zarr", episodes=2, frames=5, balls=40)
+    assert made.notes == ["32 of 41 objects are kept (max_objects). Left out: 9 of ball."]
+    assert [(row.name, row.tracks) for row in made.categories] == [("control ball", 2), ("ball", 62)]
+    assert open_dataset(made.path).objects == 32
+
+
 def test_an_unknown_simulator_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match="cube, nball, push_t, reacher, two_room"):
         simulate("pong", tmp_path / "d.zarr")
@@ -238,3 +246,13 @@ def test_simulated_videos_repeat_and_differ(tmp_path):
     assert sorted(path.name for path in (tmp_path / "a").iterdir())[:3] == [
         "nball-0000.actions.npy", "nball-0000.json", "nball-0000.mp4",
     ]  # fmt: skip
+
+
+def test_the_same_frames_are_the_same_file_whatever_memory_held_before(tmp_path):
+    frames, rng, files = record(make("nball", balls=1), 60, 1).frames, np.random.default_rng(0), set()
+    for _ in range(30):
+        used = [rng.integers(0, 256, size, np.uint8) for size in rng.integers(1_000, 3_000_000, 4)]
+        del used
+        encode(tmp_path / "clip.mp4", frames, 10)
+        files.add((tmp_path / "clip.mp4").read_bytes())
+    assert len(files) == 1

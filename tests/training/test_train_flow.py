@@ -20,9 +20,11 @@ from flows import train_cli
 from flows.threads import sleeping_threads
 from flows.train_world_model import heard_by, train_world_model
 from labeling.run import label_folder
+from labeling.settings_files import ConfigError
 from tests.training.tiny_run import numbers, same, tiny_config, tiny_dataset, weights
 from training.config import as_yaml
-from training.manifest import PrepareConfig
+from training.dataset_format import DatasetError
+from training.manifest import PrepareConfig, Split
 from training.trainer import Listener, train
 
 
@@ -88,12 +90,16 @@ def test_a_manifest_serves_both_commands(tmp_path: Path) -> None:
         (("train", "nowhere.zarr", "--preset", "huge"), "there is no preset 'huge'"),
         (("prepare", "nowhere.zarr", "--out", "x.zarr"), "nowhere.zarr"),
         (("simulate", "chess", "--out", "x.zarr"), "nball"),
-        (("simulate", "two_room", "--balls", "2", "--out", "x.zarr"), "balls"),
+        (
+            ("simulate", "two_room", "--balls", "2", "--out", "x.zarr"),
+            "no option balls. Those of two_room are: door, size",
+        ),
         (("simulate", "nball"), "--out"),
         (("simulate", "m.yaml", "--episodes", "5", "--seed", "0"), "--episodes and --seed cannot be used with a manif"),
         (("simulate", "m.yaml", "--videos", "x", "--balls", "1"), "--videos and --balls cannot be used with a manif"),
         (("simulate", "nball", "--videos", "x", "--size", "32"), "--size cannot be used with --videos"),
         (("simulate", "nball", "--videos", "x", "--validation", "0"), "--validation cannot be used with --videos"),
+        (("simulate", "nball", "--videos", "x", "--replace"), "--replace cannot be used with --videos"),
         (("train-settings", "--preset", "huge"), "there is no preset"),
     ],
 )
@@ -106,6 +112,18 @@ def test_mistakes_are_answered_in_words(
     assert words in result.output
     assert "Traceback" not in result.output
     assert not list(tmp_path.iterdir())
+
+
+def test_a_dataset_is_replaced_only_if_asked(tmp_path: Path) -> None:
+    def simulated(*more: object) -> Result:
+        return spectrabox("simulate", "nball", "--frames", 5, "--size", 16, "--out", tmp_path / "d.zarr", *more)
+
+    assert simulated("--episodes", 3).exit_code == 0
+    refused = simulated("--episodes", 4)
+    assert refused.exit_code == 2
+    assert "3 episodes of 5 frames; this would be one of nball seed=0, 4 episodes" in " ".join(refused.output.split())
+    assert "Traceback" not in refused.output
+    assert "20 frames" in simulated("--episodes", 4, "--replace").output
 
 
 def test_settings_of_a_preset_are_printed_as_a_file(tmp_path: Path) -> None:
@@ -137,6 +155,16 @@ def test_the_flow_trains_like_the_command_and_reports(api: str, tmp_path: Path) 
     with pytest.raises(ParameterTypeError, match="config"):
         train_world_model(data.path, tmp_path / "wrong", config={"batch": "many"})  # type: ignore[arg-type]
     assert not (tmp_path / "wrong").exists()
+
+
+@pytest.mark.slow
+def test_the_flow_refuses_what_it_would_not_read(api: str, tmp_path: Path) -> None:
+    data, run = tiny_dataset(tmp_path / "d.zarr"), tmp_path / "run"
+    with pytest.raises(DatasetError, match="is a dataset already, so dataset and prepare and split cannot be used"):
+        train_world_model(data.path, run, tmp_path / "e.zarr", prepare=PrepareConfig(size=16), split=Split())
+    with pytest.raises(ConfigError, match="preset and config are both given"):
+        train_world_model(data.path, run, preset="nball-cpu", config=tiny_config())
+    assert not run.exists()
 
 
 FLOW = """

@@ -25,6 +25,24 @@ def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training.curves.draw", lambda run: run / "curves.png")
 
 
+class Hears(Listener):
+    """Keeps the notes that a run begins with."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def started(self, step: int, steps: int, notes: list[str]) -> None:
+        self.notes += notes
+
+
+def test_resuming_where_nothing_was_trained_says_that_it_starts_anew(dataset: Dataset, tmp_path: Path) -> None:
+    first, second = Hears(), Hears()
+    train(dataset, tmp_path / "mistyped", tiny_config(steps=2), resume=True, listener=first)
+    assert first.notes == [f"{tmp_path / 'mistyped'} has no checkpoint to go on from: training starts anew."]
+    train(dataset, tmp_path / "mistyped", resume=True, listener=second)
+    assert second.notes == []
+
+
 class StopAt(Listener):
     """Ctrl-C after a step."""
 

@@ -18,9 +18,13 @@ SIZE, FRAMES, EPISODES = 16, 12, 24
 
 
 def tiny_dataset(
-    path: Path, actions: int = 2, seed: int = 0, sometimes: bool = True, names: tuple[str, str] = ("red", "white")
-) -> Dataset:
-    """A red square that obeys its actions and a white one that drifts; `sometimes` the white one is not there."""
+    path: Path, actions: int = 2, seed: int = 0, sometimes: bool = True, names: tuple[str, str] = ("red", "white"),
+    share: float = 0.25,
+) -> Dataset:  # fmt: skip
+    """A red square that obeys its actions and a white one that drifts; `sometimes` the white one is not there.
+
+    A `share` of the episodes is held out.
+    """
     rng = np.random.default_rng(seed)
     with DatasetWriter(path, Layout((SIZE, SIZE), actions, 2, {})) as writer:
         for episode in range(EPISODES):
@@ -39,7 +43,7 @@ def tiny_dataset(
             columns = {"actions": moves[:, :actions], "boxes": boxes}
             writer.add(Take(f"episode-{episode}", 0, [pictures], columns, np.array([0, 1]), np.array([0, 1])))
         kinds = [DatasetCategory(number, name, (name,), EPISODES) for number, name in enumerate(names)]
-        return writer.finish("tiny", kinds, Split(validation=0.25))
+        return writer.finish("tiny", kinds, Split(validation=share))
 
 
 def _square(picture: np.ndarray, centre: np.ndarray, colour: tuple[int, int, int]) -> None:

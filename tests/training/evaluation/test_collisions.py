@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.training.tiny_run import tiny_config, tiny_dataset
+from tests.training.evaluation.stand_in import planned, untrained
+from tests.training.tiny_run import tiny_dataset
 from training.dataset import Dataset, DatasetError, open_dataset
 from training.envs.nball import NBall
 from training.evaluation import collisions
@@ -17,20 +18,13 @@ from training.manifest import Split
 from training.planning.costs import Collision
 from training.planning.planner import Found
 from training.simulate import simulate
-from training.world_model import DataFacts, WorldModel, build
+from training.world_model import WorldModel
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     out = tmp_path_factory.mktemp("collisions") / "nball.zarr"
     return open_dataset(simulate("nball", out, 60, 16, split=Split(validation=0.5), size=16, balls=6).path)
-
-
-def model_of(dataset: Dataset, **target: str) -> WorldModel:
-    torch.manual_seed(0)
-    config, data = tiny_config(target=target), DataFacts.of(dataset)
-    objective = build(config, data).eval()
-    return WorldModel(objective.model, objective.head, objective.target, config, data, 0)
 
 
 def test_balls_touch_within_two_radii() -> None:
@@ -56,12 +50,14 @@ def test_collisions_on_the_way_spoil_success_and_starts_are_free(
         rows = [int(np.flatnonzero((frames == one[-1]).all(axis=(1, 2, 3)))[0]) for one in seen]
         met[:] = [any(touching(world, states[row + step]) for step in range(1, 11)) for row in rows]
         assert not any(touching(world, states[row]) or touching(world, states[row + 10]) for row in rows)
-        return Found(np.stack([actions[row : row + 10] for row in rows]), None)  # type: ignore[arg-type]
+        return planned(np.stack([actions[row : row + 10] for row in rows]))
 
     monkeypatch.setattr(collisions, "find_actions", recorded)
-    found = keep_clear(model_of(dataset, matching="none"), dataset, "validation", 10, 1, 60)
+    found = keep_clear(untrained(dataset, matching="none"), dataset, "validation", 10, 1, 60)
     assert 0 < sum(met) < 60
     assert found.plain == found.informed
+    assert found.touching > 0  # starts that were passed over are counted
+    assert found.solved >= 0
     assert found.plain.distance == pytest.approx(0, abs=1e-4)
     assert found.plain.clear.successes == found.plain.success.successes == 60 - sum(met)
 
@@ -75,10 +71,10 @@ def test_the_second_plan_pays_for_overlap_in_the_models_own_pixels(
         model: WorldModel, frames: np.ndarray, goals: object, past: object, settings: object, rules: object
     ) -> Found:
         asked.append(rules)
-        return Found(np.zeros((len(frames), 3, 2)), None)  # type: ignore[arg-type]
+        return planned(np.zeros((len(frames), 3, 2)))
 
     monkeypatch.setattr(collisions, "find_actions", stay)
-    keep_clear(model_of(dataset, matching="none"), dataset, "validation", 3, 3, 4, weight=2.5)
+    keep_clear(untrained(dataset, matching="none"), dataset, "validation", 3, 3, 4, weight=2.5)
     (), ((weight, rule),) = asked
     assert weight == 2.5
     assert isinstance(rule, Collision)
@@ -90,7 +86,7 @@ def test_the_second_plan_pays_for_overlap_in_the_models_own_pixels(
 
 def test_other_worlds_have_no_balls(tmp_path: Path, dataset: Dataset) -> None:
     with pytest.raises(DatasetError, match="does not come from a simulator"):
-        keep_clear(model_of(dataset), tiny_dataset(tmp_path / "tiny.zarr"), "validation")
+        keep_clear(untrained(dataset), tiny_dataset(tmp_path / "tiny.zarr"), "validation")
     rooms = open_dataset(simulate("two_room", tmp_path / "rooms.zarr", 4, 8, size=16).path)
     with pytest.raises(DatasetError, match="not of an n-ball world"):
-        keep_clear(model_of(dataset), rooms, "validation")
+        keep_clear(untrained(dataset), rooms, "validation")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from unittest import mock
 
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 from flows.evaluate_cli import app
 from tests.training.tiny_run import tiny_config, tiny_dataset
 from training.evaluation.evaluate import Evaluation, Knowledge
-from training.evaluation.page import html
+from training.evaluation.page import ANOTHER, html
 from training.evaluation.probes import Reading
 from training.manifest import Split
 from training.simulate import simulate
@@ -69,6 +70,33 @@ def test_a_dataset_that_is_gone_is_asked_for(run: Path, tmp_path: Path) -> None:
         assert CliRunner().invoke(app, [str(run), "--dataset", str(moved)]).exit_code == 0
     finally:
         moved.rename(data)
+
+
+def test_episodes_that_it_was_trained_on_are_not_called_held_out(tmp_path: Path) -> None:
+    """The dataset was made anew at the same place with another split: what is held out now was trained on then."""
+
+    def simulated(share: float, **options: float) -> Path:
+        split = Split(validation=share)
+        return simulate("nball", tmp_path / "nb.zarr", 30, 12, split=split, size=16, balls=1, **options).path
+
+    data, run = simulated(0.1), tmp_path / "run"
+    train(data, run, tiny_config(steps=4, validate_every=4))
+    shutil.rmtree(data)
+    simulated(0.5)
+    result = CliRunner().invoke(app, [str(run), "--starts", "0"])
+    assert result.exit_code == 2
+    said = " ".join(result.output.split())
+    assert "is another dataset than when the model was trained on it" in said
+    assert "--dataset" in said
+    result = CliRunner().invoke(app, [str(run), "--dataset", str(data), "--starts", "0"])
+    assert result.exit_code == 0, result.output
+    found = json.loads((run / "evaluation" / "evaluation.json").read_text())
+    assert found["same_dataset"] is False
+    page, table = ((run / "evaluation" / name).read_text() for name in ("index.html", "evaluation.md"))
+    for text in (result.output, page, table):
+        assert ANOTHER in " ".join(text.split())
+        assert "held-out" not in text
+    assert {"control ball, velocity", "ball, velocity", "all, velocity"} <= set(found["knowledge"])
 
 
 def test_what_cannot_be_tried_out_is_said_and_the_rest_is_written(tmp_path: Path) -> None:

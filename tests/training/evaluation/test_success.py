@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from tests.training.tiny_run import tiny_config, tiny_dataset
+from tests.training.evaluation.stand_in import planned, untrained
+from tests.training.tiny_run import tiny_dataset
 from training.dataset import Dataset, DatasetError, open_dataset
 from training.envs import make
 from training.evaluation import success
-from training.evaluation.success import Rate, draw_starts, many_plans, one_plan
+from training.evaluation.success import Rate, draw_starts, many_plans, one_plan, try_out
 from training.manifest import Split
 from training.planning import receding
 from training.planning.planner import Found
 from training.planning.settings import DriveConfig
 from training.simulate import simulate
-from training.world_model import DataFacts, WorldModel, build
+from training.world_model import WorldModel
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +29,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture
 def model(dataset: Dataset) -> WorldModel:
-    torch.manual_seed(0)
-    data = DataFacts.of(dataset)
-    objective = build(tiny_config(), data).eval()
-    return WorldModel(objective.model, objective.head, objective.target, tiny_config(), data, 0)
-
-
-def planned(actions: np.ndarray) -> Found:
-    """What a planner hands back, but for how it found these actions: nobody asks for that here."""
-    return Found(actions, None)  # type: ignore[arg-type]
+    return untrained(dataset)
 
 
 def test_recorded_actions_lead_to_the_goal_and_others_do_not(
@@ -58,6 +50,25 @@ def test_recorded_actions_lead_to_the_goal_and_others_do_not(
 
     monkeypatch.setattr(success, "find_actions", lambda *given: planned(np.zeros((50, 4, 2))))
     assert one_plan(model, dataset, "validation", horizon=4, starts=50).plans.rate == 0
+
+
+def test_several_seeds_have_starts_of_their_own_and_are_counted_together(
+    dataset: Dataset, model: WorldModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[np.ndarray]()
+
+    def stay(model: WorldModel, frames: np.ndarray, *rest: object) -> Found:
+        seen.append(frames[:, -1])
+        return planned(np.zeros((len(frames), 8, 2)))
+
+    monkeypatch.setattr(success, "find_actions", stay)
+    found = try_out(model, dataset, "validation", starts=5, seeds=2)
+    assert len(found) == 6
+    assert len(seen) == 12
+    assert all((one.plans.trials, one.random.trials, one.seeds) == (10, 10, 2) for one in found)
+    assert not np.array_equal(seen[0], seen[1])
+    alone = one_plan(model, dataset, "validation", starts=5), one_plan(model, dataset, "validation", starts=5, seed=1)
+    assert found[0].solved == sum(one.solved for one in alone)
 
 
 def test_starts_are_held_out_distinct_and_not_solved_yet(dataset: Dataset, model: WorldModel) -> None:

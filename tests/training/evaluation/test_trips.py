@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from tests.training.tiny_run import tiny_config
+from tests.training.evaluation.stand_in import planned, untrained
 from training.dataset import Dataset, open_dataset
 from training.envs import make
 from training.evaluation import success, trips
@@ -21,20 +21,13 @@ from training.evaluation.trips import Trip, make_trips
 from training.manifest import Split
 from training.planning.planner import Found, find_actions
 from training.simulate import simulate
-from training.world_model import DataFacts, WorldModel, build
+from training.world_model import WorldModel
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     out = tmp_path_factory.mktemp("trips") / "nball.zarr"
     return open_dataset(simulate("nball", out, 40, 16, size=16, split=Split(validation=0.5), balls=1).path)
-
-
-def untrained(dataset: Dataset) -> WorldModel:
-    torch.manual_seed(0)
-    data = DataFacts.of(dataset)
-    objective = build(tiny_config(), data).eval()
-    return WorldModel(objective.model, objective.head, objective.target, tiny_config(), data, 0)
 
 
 @pytest.fixture
@@ -48,7 +41,7 @@ def knowing(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def recorded(model: WorldModel, seen: np.ndarray, *rest: object) -> Found:
         places = [np.flatnonzero((frames == one[-1]).all(axis=(1, 2, 3)))[0] for one in seen]
-        return Found(np.stack([actions[place : place + 8] for place in places]), None)  # type: ignore[arg-type]
+        return planned(np.stack([actions[place : place + 8] for place in places]))
 
     monkeypatch.setattr(trips, "find_actions", recorded)
 
@@ -75,8 +68,8 @@ def test_the_trips_shown_are_the_first_of_those_that_are_counted(
 ) -> None:
     plans: list[np.ndarray] = []
 
-    def remembered(*given: object) -> Found:
-        found = find_actions(*given)  # type: ignore[arg-type]
+    def remembered(*given: Any) -> Found:
+        found = find_actions(*given)
         plans.append(found.actions)
         return found
 

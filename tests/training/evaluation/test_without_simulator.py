@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from training.manifest import PrepareConfig, Split
 from training.prepare import prepare
 from training.simulate import simulate_videos
 from training.trainer import train
+from training.world_model import DataFacts
 
 pytestmark = pytest.mark.slow
 
@@ -68,5 +70,7 @@ def test_held_out_video_is_judged_by_its_labels(judged: Path) -> None:
 def test_stretches_of_one_video_are_not_taken_for_new_ones(judged: Path, tmp_path: Path) -> None:
     config = PrepareConfig(size=32, use_actions=False, episode_frames=15)
     made = prepare(judged.parent / "labels.zarr", tmp_path / "cut.zarr", config=config)
-    found, _ = evaluate(load(judged), open_dataset(made.path), judged, epochs=1)
+    cut = open_dataset(made.path)
+    model = replace(load(judged), data=DataFacts.of(cut))  # as if it had been trained on these
+    found, _ = evaluate(model, cut, judged, epochs=1)
     assert any("recordings that are judged are trained on as well, in other stretches" in note for note in found.notes)

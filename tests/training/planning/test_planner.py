@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from training.envs.nball import NBall
 from training.planning.planner import Task, find_actions, trained_range
 from training.planning.receding import Goal, drive
 from training.planning.settings import PLANNERS, DriveConfig, PlanConfig
+from training.sources.framing import Framing
 from training.world_model import WorldModel
 
+GROUNDED = Path(__file__).parents[2] / "fixtures" / "runs" / "grounded"
 QUICK = PlanConfig(candidates=20, elites=4, iterations=3, horizon=3)
 
 
@@ -111,6 +114,41 @@ def test_several_frames_need_the_actions_between_them(
         nball_model.plan(frames[0, :4], frames[0, 5], past=actions[0, :3])
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"past": np.full((2, 2), np.nan, np.float32)}, "past holds numbers that are not finite"),
+        ({"limits": (1.0, -1.0)}, r"limits are \(lowest, highest\) action; these are \[1.0, 1.0\] and \[-1.0, -1.0\]"),
+        ({"limits": (np.nan, 1.0)}, r"limits are \(lowest, highest\)"),
+        ({"limits": ([0, 0, 0], 1.0)}, "limits are a number or 2 numbers each"),
+        ({"goal": np.zeros((1, 64, 64, 3), np.uint8)}, r"goal must be \(H, W, 3\) with H = 64 .* \(1, 64, 64, 3\)"),
+        ({"goal": np.zeros((32, 32, 3), np.uint8)}, r"goal must be .* this is \(32, 32, 3\)"),
+        ({"goal": np.zeros((64, 64, 3))}, "goal: pictures are uint8, 0 to 255; these are float64"),
+        ({"frames": np.zeros((64, 64), np.uint8)}, r"frames must be \(H, W, 3\) or \(C, H, W, 3\) or"),
+        ({"frames": np.zeros((2, 3, 64, 64, 3), np.uint8), "past": np.zeros((2, 2, 2)),
+          "goal": np.zeros((1, 64, 64, 3), np.uint8)}, "2 starts and 1 goals"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_planned_for_is_refused_and_not_planned(
+    nball_model: WorldModel, episodes: tuple[np.ndarray, ...], change: dict[str, Any], said: str
+) -> None:
+    frames, _, actions = episodes
+    asked = {"frames": frames[0, :3], "goal": frames[0, 5], "past": actions[0, :2], "config": QUICK, **change}
+    with pytest.raises(ValueError, match=said):
+        nball_model.plan(**asked)
+
+
+def test_mirrored_views_and_lists_of_actions_are_taken(
+    nball_model: WorldModel, episodes: tuple[np.ndarray, ...]
+) -> None:
+    frames, _, actions = episodes
+    seen, goal = frames[0, :3, :, :, ::-1], frames[0, 5, :, ::-1]
+    found = nball_model.plan(seen, goal, past=actions[0, :2].tolist(), config=QUICK)
+    copied = nball_model.plan(seen.copy(), goal.copy(), past=actions[0, :2], config=QUICK)
+    np.testing.assert_array_equal(found, copied)
+    assert torch.equal(nball_model.encode(goal), nball_model.encode(goal.copy()))
+
+
 @pytest.mark.slow
 def test_a_model_that_skips_frames_plans_blocks_of_actions(tmp_path: Path, episodes: tuple[np.ndarray, ...]) -> None:
     model = load(tiny_nball(tmp_path, skip=2))
@@ -162,8 +200,39 @@ def test_an_arrival_does_not_change_what_the_others_do(nball_model: WorldModel) 
     np.testing.assert_allclose(drives[0][1].actions, drives[1][1].actions, atol=1e-4)
 
 
+def test_plans_of_the_kept_grounded_run_lead_towards_their_goals() -> None:
+    """It is small and seldom precise, but ends nearer than it began, and nearer than the other way round."""
+    model, world = load(GROUNDED), NBall(1)
+    states, actions = world.play(np.random.default_rng(5), 24, 7)
+    fit = Framing(*world.size, model.data.size[0])
+    pictures = np.stack([fit.picture(image) for image in world.draw(states.reshape(-1, 2, 4))])
+    pictures = pictures.reshape(24, 7, *pictures.shape[1:])
+    past = actions[:, :2].astype(np.float32)
+    plans = model.plan(pictures[:, :3], pictures[:, 6], past, PLANNERS["nball"])
+    assert plans.shape == (24, 4, 2)
+    assert np.linalg.norm(plans, axis=-1).max() <= 3 + 1e-5  # pixels of the world, as in training
+    goals = states[:, 6, 0, :2]
+
+    def left(moves: np.ndarray) -> float:
+        after = states[:, 2]
+        for step in range(4):
+            after = world.advance(after, moves[:, step])
+        return float(np.linalg.norm(after[:, 0, :2] - goals, axis=-1).mean())
+
+    assert left(plans) < 0.7 * left(np.zeros_like(plans))
+    assert left(plans) < left(-plans)
+
+
 def test_the_documented_example_drives_n_ball(nball_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parents[3] / "docs" / "planning.md").read_text(encoding="utf-8")
     example = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
-    exec(example.replace('"RUN"', repr(str(nball_run))), {})
-    assert capsys.readouterr().out in ("reached\n", "not reached\n")
+    done: dict[str, Any] = {}
+    exec(example.replace('"RUN"', repr(str(nball_run))), done)
+    world, actions = done["world"], done["actions"]
+    there = world.reached(done["wanted"])
+    assert capsys.readouterr().out == ("reached\n" if there else "not reached\n")
+    assert actions.shape == (5, 2)
+    low, high = trained_range(done["model"])
+    assert (actions >= low - 1e-6).all()
+    assert (actions <= high + 1e-6).all()
+    assert world.state()[0, 2:].any()  # the plan was carried out: the red ball was moved

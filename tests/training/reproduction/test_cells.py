@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from training.config import PRESETS
 from training.reproduction.cells import Cell, Figure, Folder, Simulated, Times, Training
 from training.reproduction.judge import Driving, OnePlan
 
@@ -30,6 +31,13 @@ def test_the_same_training_has_the_same_id_whatever_it_is_called() -> None:
 )  # fmt: skip
 def test_what_decides_a_training_is_in_its_id(change: dict[str, object]) -> None:
     assert replace(TRAINING, **change).id != TRAINING.id  # type: ignore[arg-type]
+
+
+def test_a_changed_preset_makes_another_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures that were kept from before must not stand for models that would be trained today."""
+    before = TRAINING.id
+    monkeypatch.setitem(PRESETS, "nball-cpu", {**PRESETS["nball-cpu"], "monitor_windows": 100})
+    assert replace(TRAINING).id != before
 
 
 def test_measures_are_told_apart_by_kind_options_and_place() -> None:

@@ -63,7 +63,9 @@ def test_probes_of_each_quantity_and_of_all(trained: tuple[WorldModel, Dataset])
 def test_clearance_compares_both_ways(trained: tuple[WorldModel, Dataset]) -> None:
     figures = Clearance(horizon=4, starts=4).take(*trained)
     assert set(figures) == {
-        f"{way}: {figure}" for way in ("plain", "informed") for figure in ("distance", "clear", "success")
+        *(f"{way}: {figure}" for way in ("plain", "informed") for figure in ("distance", "clear", "success")),
+        "left out: solved",
+        "left out: touching",
     }
     assert figures["plain: clear"].trials == 4
     assert figures["plain: distance"].trials == 0

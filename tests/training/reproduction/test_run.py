@@ -11,14 +11,17 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.training.reproduction.tiny_scale import TINY
 from training import metrics
+from training.config import TrainError
 from training.reproduction.cells import Figure, Folder, Times
 from training.reproduction.run import Listener, Reproduction, reproduce
 from training.reproduction.scale import HEAD, LEWM, Scale
 from training.reproduction.table import Column, Entry, Row, Table
 
-BROKEN = ("target.state=compact13",)  # which is no sum
+BROKEN = ("target.state=bb+depth50",)  # which n-ball has not
 LONG = 200  # steps
 ROOT = str(Path(__file__).parents[3])
 
@@ -54,7 +57,7 @@ def test_cells_are_trained_judged_and_shown_and_one_that_fails_stops_nobody(tmp_
     assert list(heard.ended) == ["head, seed 0", "LeWM, seed 0"]
     assert any("judging, 1 of 1" in words for words in heard.words)
     assert list(failures) == ["LeWM, seed 0"]
-    assert "compact13 has parts that may not apply" in failures["LeWM, seed 0"]
+    assert "bb+depth50" in failures["LeWM, seed 0"]
     folder = Folder(tmp_path)
     whole, broken = table.cells
     figures = folder.figures(whole.training, whole.measures[0])
@@ -63,10 +66,19 @@ def test_cells_are_trained_judged_and_shown_and_one_that_fails_stops_nobody(tmp_
     assert folder.figures(broken.training, broken.measures[0]) is None
     page = (tmp_path / "small-cpu.md").read_text()
     assert "1 of 2 cells are done, 1 failed." in page
-    assert "failed: target: compact13 has parts that may not apply" in page
+    assert f"failed: {failures['LeWM, seed 0'][:40]}" in page
     assert "Traceback" not in page
     assert [cell.label for cell in Reproduction(table, tmp_path).cells] == ["LeWM, seed 0"]
     assert Reproduction(table, tmp_path).data == []
+
+
+def test_some_cells_of_a_table_are_chosen_by_their_names(tmp_path: Path) -> None:
+    table = small_table()
+    chosen = Reproduction(table, tmp_path, only="lewm")
+    assert [cell.label for cell in chosen.cells] == ["LeWM, seed 0"]
+    assert chosen.data == table.data
+    with pytest.raises(TrainError, match="no cell of small has 'Cube' in its name"):
+        Reproduction(table, tmp_path, only="Cube")
 
 
 def test_a_finished_table_is_not_done_again(tmp_path: Path) -> None:
@@ -82,6 +94,8 @@ def test_a_finished_table_is_not_done_again(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
+
+import pytest
 from tests.training.reproduction.test_run import long_table
 from training.reproduction.run import reproduce
 if __name__ == "__main__":

@@ -11,15 +11,16 @@ import pytest
 from faster_coco_eval import mask as coco
 
 from labeling.export import export
-from labeling.export.youtube_vis import compress_runs, resize_runs
+from labeling.export.rle import compress_runs, resize_runs
 from labeling.masks import Mask, decode_runs, encode_runs
-from labeling.store import Store, StoreError
+from labeling.store import Store
+from tests.labeling.export.conftest import CONFIG, LICENCE, same, truth
 
 MakeStore = Callable[..., Store]
 
 
 def exported(store: Store, out: Path) -> dict:
-    return json.loads(export(store, "youtube-vis", out).read_text())
+    return json.loads(export(store, "youtube-vis", out).path.read_text())
 
 
 def test_every_track_is_an_annotation_with_a_box_per_frame(make_store: MakeStore, tmp_path: Path) -> None:
@@ -33,9 +34,25 @@ def test_every_track_is_an_annotation_with_a_box_per_frame(make_store: MakeStore
     assert {row["category_id"] for row in data["annotations"]} == {row["id"] for row in data["categories"]} == {1, 2}
 
 
+def test_every_box_is_found_again_with_licence_and_split(store: Store, tmp_path: Path) -> None:
+    data = json.loads(export(store, "youtube-vis", tmp_path / "labels.json", CONFIG).path.read_text())
+    videos = {row["id"]: row for row in data["videos"]}
+    found = {}
+    for row in data["annotations"]:
+        for frame, box in enumerate(row["bboxes"]):
+            if box:
+                x, y, width, height = box
+                place = videos[row["video_id"]]["file_name"], frame, row["instance_id"]
+                found[place] = np.array([x, y, x + width, y + height])
+    same(found, truth(store), within=1.1e-3)
+    assert sorted(row["split"] for row in videos.values()) == ["train", "train", "val"]
+    assert [row["name"] for row in data["licenses"]] == [LICENCE]
+    assert {row["license"] for row in videos.values()} == {data["licenses"][0]["id"]}
+
+
 def test_unassigned_tracks_have_a_category_of_their_own(make_store: MakeStore, tmp_path: Path) -> None:
     data = exported(make_store(category=(0, -1)), tmp_path / "labels.json")
-    assert data["categories"][-1] == {"id": 3, "name": "unassigned"}
+    assert data["categories"][-1] == {"id": 3, "name": "unassigned", "kept": True}
     assert [row["category_id"] for row in data["annotations"]] == [1, 3]
 
 
@@ -72,22 +89,3 @@ def test_enlarged_masks_stay_in_place_and_reach_the_edges() -> None:
     rows, columns = np.nonzero(large)
     assert (columns.min(), rows.min(), rows.max()) == (50, 75, 99)
     assert abs(columns.max() + 1 - 82.5) <= 0.5
-
-
-def test_unknown_formats_are_named_with_the_choices(make_store: MakeStore, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="youtube-vis"):
-        export(make_store(), "coco", tmp_path / "labels.json")
-
-
-def test_a_failed_export_leaves_the_old_file(make_store: MakeStore, tmp_path: Path, monkeypatch) -> None:
-    out = tmp_path / "labels.json"
-    out.write_text("old")
-
-    def full_disk(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("labeling.export.youtube_vis._write_annotations", full_disk)
-    with pytest.raises(StoreError, match="No space left"):
-        export(make_store(), "youtube-vis", out)
-    assert out.read_text() == "old"
-    assert [path.name for path in tmp_path.glob("*.part")] == []

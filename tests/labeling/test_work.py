@@ -1,0 +1,58 @@
+"""Workers are kept, replaced when somebody kills them, and ended when nobody needs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from labeling.config import LabelConfig
+from labeling.folder import find_videos
+from labeling.jobs import Job
+from labeling.pipeline import open_run
+from labeling.problems import RunError
+from labeling.work import ATTEMPTS, Workers
+from tests.faults.trouble import wait_for, workers_below, write_clips
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> list[Job]:
+    folder = find_videos(write_clips(tmp_path / "clips", count=2))
+    open_run(tmp_path / "labels.zarr", folder.root, LabelConfig())
+    return [Job("track", tmp_path / "labels.zarr", source, run="a run") for source in folder.sources]
+
+
+def pids() -> list[int]:
+    return [worker.pid for worker in workers_below(psutil.Process())]
+
+
+def test_a_worker_is_kept_for_the_next_job_and_ends_when_there_is_none(jobs: list[Job]) -> None:
+    workers = Workers(idle=1.5)
+    assert not workers.do(jobs[0]).failure
+    (first,) = pids()
+    assert not workers.do(jobs[1]).failure
+    assert pids() == [first]
+    wait_for(lambda: not pids(), 30)
+    assert not workers.do(jobs[0]).failure, "another is started"
+    workers.end("a run")
+    assert not pids()
+    with pytest.raises(RunError, match="was stopped"):
+        workers.do(jobs[0])
+
+
+def test_a_killed_worker_is_replaced_but_not_for_ever(jobs: list[Job]) -> None:
+    workers, killed = Workers(), list[int]()
+
+    def kill(times: int) -> None:
+        if len(killed) < times and (found := workers_below(psutil.Process())):
+            killed.append(found[0].pid)
+            found[0].kill()
+
+    assert not workers.do(jobs[0], lambda done, expected: kill(1)).failure
+    assert len(killed) == 1
+    failure = workers.do(jobs[0], lambda done, expected: kill(1 + ATTEMPTS)).failure
+    assert "0.mp4: the worker was killed (SIGKILL), as a system short of memory does." in failure
+    assert len(set(killed)) == 1 + ATTEMPTS
+    assert not workers.do(jobs[1]).failure
+    workers.end("a run")
