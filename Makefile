@@ -3,10 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-long check setup format lint clean
+.PHONY: demo docs serve test test-long fuzz check setup format lint clean
 
 demo: $(READY)  ## make a few videos, label them through the Prefect flow, train a small world model on them
 	$(BIN)/spectrabox demo demo
+
+serve: $(READY)  ## a Prefect server on localhost, and all deployments
+	$(BIN)/spectrabox serve
+
+docs: $(READY)  ## the documentation as a site that needs no network: build/docs/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 setup: $(READY)
 
@@ -21,6 +27,10 @@ test: $(READY) lint  ## everything that fits into 20 minutes
 
 test-long: $(READY)  ## load, many kills, and other runs that take longer
 	$(BIN)/python -m pytest -m long
+
+fuzz: $(READY)  ## thousands of broken files, other ones each time; FUZZ_CASES=2000 FUZZ_FIRST=0 make fuzz
+	FUZZ_CASES=$${FUZZ_CASES:-400} FUZZ_FIRST=$${FUZZ_FIRST:-$$(date +%s)} OMP_NUM_THREADS=1 \
+		$(BIN)/python -m pytest tests/fuzz -m fuzz -n auto
 
 check: $(READY) lint  ## before every commit: under a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow and not long and not alone' -n auto --dist loadfile -x
