@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -56,6 +57,7 @@ class Worker:
             if self._retired:
                 raise VideoError(ENDED)
             if self._process is None or self._process.poll() is not None:
+                self.close()  # what a dead one leaves behind
                 self._process = self._started()
             return self._process
 
@@ -121,8 +123,9 @@ class Worker:
                 self._process.kill()
                 self._process.wait()
                 for pipe in (self._process.stdin, self._process.stdout):
-                    if pipe is not None:
-                        pipe.close()
+                    with suppress(BrokenPipeError):  # the rest of a request that it did not live to read
+                        if pipe is not None:
+                            pipe.close()
             if self._errors is not None:
                 self._errors.close()
             if self._scratch is not None:

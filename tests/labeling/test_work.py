@@ -9,6 +9,7 @@ import pytest
 
 from labeling.config import LabelConfig
 from labeling.folder import find_videos
+from labeling.isolation import Worker, WorkerKilled
 from labeling.jobs import Job
 from labeling.pipeline import open_run
 from labeling.problems import RunError
@@ -56,3 +57,14 @@ def test_a_killed_worker_is_replaced_but_not_for_ever(jobs: list[Job]) -> None:
     assert len(set(killed)) == 1 + ATTEMPTS
     assert not workers.do(jobs[1]).failure
     workers.end("a run")
+
+
+def test_a_worker_that_dies_while_given_a_job_was_killed(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pipe is gone a moment before its process is: what could not be sent must not be sent again at the end."""
+    worker = Worker()
+    process = worker.start()
+    process.kill()
+    process.wait()
+    monkeypatch.setattr(worker, "start", lambda: process)
+    with pytest.raises(WorkerKilled, match=r"0.mp4: the worker was killed"):
+        worker.run(jobs[0])
