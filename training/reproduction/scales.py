@@ -71,8 +71,8 @@ _LOOKS = ("validate_every=150",)  # the course of training is what the table is 
 _CPU_BUDGETS = {
     "nball-1": _cpu(8_400),  # 35 minutes
     "grounding": _cpu(4_000),  # 17: as long as the preset trains
-    "nball": _cpu(3_840),  # 16
-    "aux-cem": _cpu(5_280),  # 22
+    "nball": _cpu(3_000),  # 12.5
+    "aux-cem": _cpu(3_000),  # as long: the rows of three balls are trained once for four tables
     "regularizers": _cpu(9_600),  # 40
     "environments": _cpu(7_200, skip=5),  # 30
     "ablation": _cpu(1_560, skip=5),  # 6.5
