@@ -11,8 +11,9 @@ import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -27,7 +28,7 @@ SIDES = (160, 320, 640, 960, LONGEST_SIDE)  # what a page may ask for
 SHARP = 256  # up to this size pictures lose nothing, since each pixel of theirs is seen
 QUALITY = 86
 OPEN = 4  # videos that are open at a time
-READERS = 2  # places in a video that are read from at a time: one that plays, one that somebody jumped to
+READERS = 2  # places in a video that are read from at a time: where it plays, and where somebody jumps to
 NEAR = 48  # frames up to which it is quicker to read on than to jump
 BACK = 16  # frames that are read before one from which somebody steps backwards
 HELD = 192 << 20  # bytes of pictures in memory
@@ -72,13 +73,12 @@ class Pictures:
             if key in self._held:
                 self._held.move_to_end(key)
                 return self._held[key]
-            reel = self._reel(video)
-        with reel.lock:
-            if key in self._held:  # somebody else wanted the same
-                return self._held[key]
+        with self._reel(video).head(number) as head:
+            if (found := self._held.get(key)) is not None:  # somebody else wanted the same
+                return found
             is_back = (video.id, number + 1, side) in self._held
             picture = b""
-            for frame in reel.read(max(0, number - BACK) if is_back else number, number):
+            for frame in head.read(max(0, number - BACK) if is_back else number, number):
                 picture = _coded(frame.image, side)
                 self._hold((video.id, frame.index, side), picture)
         return picture
@@ -92,67 +92,116 @@ class Pictures:
                 self._bytes -= len(self._held.popitem(last=False)[1])
 
     def _reel(self, video: Wanted) -> _Reel:
-        if video.id not in self._reels:
-            self._reels[video.id] = _Reel(self._folder, video)
-            while len(self._reels) > OPEN:
-                self._reels.popitem(last=False)[1].close()
-        self._reels.move_to_end(video.id)
-        return self._reels[video.id]
+        with self._lock:
+            reel = self._reels.setdefault(video.id, _Reel(self._folder, video))
+            self._reels.move_to_end(video.id)
+            past = [self._reels.popitem(last=False)[1] for _ in range(len(self._reels) - OPEN)]
+        for one in past:
+            one.close()
+        return reel
 
     def close(self) -> None:
         """Let go of all videos, and of the copies of those that are in a bucket."""
         with self._lock:
-            while self._reels:
-                self._reels.popitem()[1].close()
+            reels, self._reels = list(self._reels.values()), OrderedDict()
+        for reel in reels:
+            reel.close()
 
 
 class _Reel:
-    """An open video, and where in it frames are read."""
+    """An open video, and the heads that read it, each where it is: who jumps does not hold up who plays."""
 
     def __init__(self, folder: Place, wanted: Wanted) -> None:
         self._folder, self._wanted = folder, wanted
         self._stack = ExitStack()
-        self._video: Video | None = None
-        self._readers: OrderedDict[int, Iterator[Frame]] = OrderedDict()  # by the frame that comes next
-        self.lock = threading.Lock()
+        self._source: Path | None = None  # on this disk, and known to be the video that was labeled
+        self._heads: list[_Head] = []  # the one used last at the end
+        self._is_closed = False
+        self._free = threading.Condition()
+        self._opening = threading.Lock()
+
+    @contextmanager
+    def head(self, number: int) -> Iterator[_Head]:
+        """A head to read a frame with, for this thread alone: one that is just before it, or else one to jump with."""
+        with self._free:
+            while (head := self._suited(number)) is None or head.is_taken:
+                self._free.wait()
+            head.is_taken, head.place = True, number
+            self._heads.remove(head)
+            self._heads.append(head)
+        try:
+            with self._opening:
+                head.video = head.video or self._opened()
+            yield head
+        finally:
+            with self._free:
+                head.is_taken = False
+                self._let_go()
+                self._free.notify_all()
+
+    def _suited(self, number: int) -> _Head | None:
+        near = [head for head in self._heads if head.place <= number and number - head.place <= NEAR]
+        if near:
+            return max(near, key=lambda head: (head.place, not head.is_taken))  # if taken: it is there in a moment
+        if len(self._heads) < READERS:
+            self._heads.insert(0, _Head(self._wanted))
+        return next((head for head in self._heads if not head.is_taken), None)
+
+    def _opened(self) -> Video:
+        if self._source is not None:
+            return Video(self._source, LONGEST_SIDE)
+        source = inside(self._folder, self._wanted.source)
+        if not source.exists():
+            raise VideoError(f"{source} is not there. Say where the videos are with --videos.")
+        is_same = bool(self._wanted.fingerprint) and fingerprint(source) == self._wanted.fingerprint
+        path = self._stack.enter_context(fetched(source))
+        video = Video(path, LONGEST_SIDE)
+        if (video.height, video.width) != self._wanted.size or not (is_same or video.sha256() == self._wanted.sha256):
+            self._stack.close()
+            raise VideoError(f"{source} is not the video that was labeled: it has changed since. Label it again.")
+        self._source = path
+        return video
+
+    def close(self) -> None:
+        """Let go of the file, as soon as nobody reads it."""
+        with self._free:
+            self._is_closed = True
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._is_closed and not any(head.is_taken for head in self._heads):
+            self._heads.clear()
+            self._source = None
+            self._stack.close()
+
+
+class _Head:
+    """One place in a video from which frames are read on."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self.video: Video | None = None
+        self.is_taken = False
+        self.place = 0  # of the frame that it is to read, or comes to next
+        self._frames: Iterator[Frame] | None = None
+        self._next = 0  # frame that these begin with
 
     def read(self, start: int, number: int) -> list[Frame]:
         """Frames `start` to `number`."""
-        video = self._video or self._opened()
-        near = [place for place in self._readers if place <= number and number - place <= NEAR]
-        place = max(near, default=-1)
-        reader = self._readers.pop(place) if near else video.frames(start)
+        assert self.video is not None
+        if self._frames is None or not self._next <= number <= self._next + NEAR:
+            self._frames = self.video.frames(start)
+        coming, self._frames = self._frames, None  # of what fails half-way nothing is used again
         frames: list[Frame] = []
-        for frame in reader:
+        for frame in coming:
             if frame.index >= start:
                 frames.append(frame)
             if frame.index == number:
                 break
         if not frames or frames[-1].index != number:
             raise VideoError(f"{self._wanted.source} has no frame {number}: it is not the video that was labeled.")
-        self._readers[number + 1] = reader
-        while len(self._readers) > READERS:
-            self._readers.popitem(last=False)
+        self._frames, self._next, self.place = coming, number + 1, number + 1
         return frames
-
-    def _opened(self) -> Video:
-        source = inside(self._folder, self._wanted.source)
-        if not source.exists():
-            raise VideoError(f"{source} is not there. Say where the videos are with --videos.")
-        is_same = bool(self._wanted.fingerprint) and fingerprint(source) == self._wanted.fingerprint
-        video = Video(self._stack.enter_context(fetched(source)), LONGEST_SIDE)
-        if (video.height, video.width) != self._wanted.size or not (is_same or video.sha256() == self._wanted.sha256):
-            self._stack.close()
-            raise VideoError(f"{source} is not the video that was labeled: it has changed since. Label it again.")
-        self._video = video
-        return video
-
-    def close(self) -> None:
-        """Let go of the file; whoever still wants a frame of it opens it again."""
-        with self.lock:
-            self._readers.clear()
-            self._video = None
-            self._stack.close()
 
 
 def _coded(image: np.ndarray, side: int) -> bytes:

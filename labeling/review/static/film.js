@@ -3,7 +3,7 @@
 import { getBoxes, getFrames } from "./api.js";
 
 const AHEAD = 48; // frames that are fetched before they are needed
-const NEXT = 6; // the same while paused, for single steps
+const NEXT = 12; // the same while paused, for single steps and so that playing begins at once
 const TOGETHER = 24; // frames in one request
 const MOST_BYTES = 160 << 20; // of decoded pictures
 const MOST_STRETCHES = 12; // of boxes
@@ -52,6 +52,10 @@ export class Film {
     const place = frame % this.sheet.stretch;
     const [begin, end] = [found.begin[place], found.begin[place + 1]];
     return { track: found.track.subarray(begin, end), edges: found.edges.subarray(4 * begin, 4 * end) };
+  }
+
+  get isBusy() {
+    return Boolean(this.request) && !this.closed;
   }
 
   isReady(frame) {

@@ -5,6 +5,7 @@ import { Film } from "./film.js";
 import { boxesUnder, drawBoxes } from "./drawing.js";
 
 const SMALL = 256; // pixels: smaller videos are enlarged without blur, so that every pixel can be judged
+const REST = 200; // milliseconds between two looks whether the player has something to do
 
 export class Player {
   constructor(state, listeners) {
@@ -95,6 +96,11 @@ export class Player {
   button() {
     $("play").setAttribute("aria-label", this.playing ? "Pause" : "Play");
     drawIcon($("play").querySelector("svg"), this.playing ? "pause" : "play");
+  }
+
+  // Wait until nothing is played and no frame is on its way.
+  async rest() {
+    while (this.playing || this.film?.isBusy) await new Promise((rested) => setTimeout(rested, REST));
   }
 
   // The clock runs while frames are there; where one is missing it waits, so that no box is ever on another's frame.

@@ -11,7 +11,7 @@ export class VideoList {
     this.app = app;
     this.shown = [];
     this.thumbs = new Map(); // video -> URL of a picture, or null if there is none
-    this.waiting = Promise.resolve(); // pictures are fetched one after another: the player comes first
+    this.waiting = Promise.resolve(); // pictures are fetched one after another
     this.list = new VirtualList($("videos"), "video", (place) => this.row(place));
     $("videos").addEventListener("keydown", (event) => {
       if (this.list.moved(event) || event.key !== "Enter") return;
@@ -62,6 +62,7 @@ export class VideoList {
     };
     if (show()) return;
     this.waiting = this.waiting.then(async () => {
+      await this.app.player.rest(); // it comes first: these pictures are of frames far from where it is
       if (show() || !element.isConnected) return;
       const middle = Math.floor(video.frames / 2);
       const take = (_, blob) => this.thumbs.set(video.id, URL.createObjectURL(blob));

@@ -23,7 +23,7 @@ from labeling.review.log import Busy
 from labeling.review.server import _as_far_as, application, serve
 from labeling.run import RunError
 from labeling.store import Store
-from labeling.video import VideoError
+from labeling.video import Frame, Video, VideoError
 
 MakeStore = Callable[..., Store]
 V = "squares.mp4"
@@ -103,6 +103,42 @@ def test_pictures_are_held_within_bounds(store: Store) -> None:
     list(pictures.stretch(wanted, 0, 24, 160))
     assert pictures._bytes <= 3000
     assert sum(map(len, pictures._held.values())) == pictures._bytes
+    pictures.close()
+
+
+def test_who_jumps_holds_up_neither_who_plays_nor_who_opens_other_videos(make_store: MakeStore, monkeypatch) -> None:
+    desk = Desk(make_store(*(f"{name}.mp4" for name in "abcdefg")).path)
+    jumped, may_go_on = threading.Event(), threading.Event()
+
+    class Slow(Video):
+        def frames(self, start: int = 0) -> Iterator[Frame]:
+            if start == 12 and self.path.name == "a.mp4":
+                jumped.set()
+                assert may_go_on.wait(60)
+            return super().frames(start)
+
+    monkeypatch.setattr("labeling.review.frames.Video", Slow)
+    monkeypatch.setattr("labeling.review.frames.NEAR", 6)
+    pictures, got = Pictures(desk.videos_folder), []
+    play = pictures.stretch(desk.wanted("a.mp4"), 0, 24, 640)
+    got.append(next(play))
+    jump = threading.Thread(target=lambda: got.extend(pictures.stretch(desk.wanted("a.mp4"), 12, 13, 640)), daemon=True)
+    jump.start()
+    assert jumped.wait(60)
+
+    def go_on() -> None:
+        got.extend(next(play) for _ in range(8))
+        for id in "bcdefg":  # more than stay open
+            got.extend(pictures.stretch(desk.wanted(f"{id}.mp4"), 3, 4, 640))
+        got.extend(play)
+
+    others = threading.Thread(target=go_on, daemon=True)
+    others.start()
+    others.join(60)
+    assert [struct.unpack_from("<I", part)[0] for part in got] == [*range(9), *[3] * 6, *range(9, 24)]
+    may_go_on.set()
+    jump.join(60)
+    assert struct.unpack_from("<I", got[-1])[0] == 12
     pictures.close()
 
 
