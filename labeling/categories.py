@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from labeling.palette import colour_of
 from labeling.store import Category, Store
 from labeling.vocabulary import Vocabulary
-from labeling.zarr_io import as_damage, load, update_attributes
+from labeling.zarr_io import update_attributes
 
 
 def list_categories(store: Store, words: Vocabulary, anew: bool) -> None:
@@ -24,15 +24,6 @@ def list_categories(store: Store, words: Vocabulary, anew: bool) -> None:
     ids = sorted({*rows, *range(len(words.prototypes))})  # videos that are not labeled anew yet have the old ones
     table = [_row(id) if anew or id not in rows else rows[id] for id in ids]
     update_attributes(store.root, {"categories": [asdict(row) for row in table]})
-
-
-def count_tracks(store: Store) -> Counter[int]:
-    """How many kept tracks of each category, and of none (-1), the videos of a store have."""
-    counts: Counter[int] = Counter()
-    for id in Store(store.path).ids:
-        with as_damage(store.root, f"videos/{id}/category"):
-            counts.update(load(store.root, f"videos/{id}/category").tolist())
-    return counts
 
 
 def category_table(store: Store, counts: Counter[int]) -> list[Category]:

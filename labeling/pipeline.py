@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 import zarr
 
 from labeling import filters, vocabulary
-from labeling.categories import category_table, count_tracks, list_categories
+from labeling.categories import category_table, list_categories
 from labeling.checkpoints import licence_of
 from labeling.config import LabelConfig
 from labeling.facts import stage_facts
@@ -34,11 +34,11 @@ from labeling.recipe import digest
 from labeling.scan import scan
 from labeling.store import SCHEMA, Store, StoreError
 from labeling.stored_vocabulary import finish_vocabulary, lineage, write_vocabulary
+from labeling.tally import Labeled
 from labeling.video import Video, VideoError
 from labeling.vocabulary import Vocabulary
 from labeling.zarr_io import (
     array_at,
-    attributes,
     complete_group,
     fresh_group,
     group_at,
@@ -61,16 +61,6 @@ class Tracked:
 
     frames: int
     seconds: float
-
-
-@dataclass(frozen=True)
-class Labeled:
-    """What `label_video` found."""
-
-    frames: int
-    tracks: int
-    categories: int
-    dropped: int
 
 
 def open_run(out: Place, videos: Place, config: LabelConfig) -> Store:
@@ -254,13 +244,13 @@ def labels_are_current(store: Store, source: Source, config: LabelConfig, words:
     return group is not None and group.attrs["recipe"] == label_recipe(config, tracks, words.fingerprint)
 
 
-def label_video(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> Labeled:
+def label_video(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> None:
     """Categories, re-acquired identities and filters for one tracked video, written to `videos/<id>`.
 
     VideoError if what was tracked is damaged: then it goes, and the next run tracks the video anew.
     """
     try:
-        return _label_video(store, source, config, words)
+        _label_video(store, source, config, words)
     except StoreError as error:
         remove_group(store.root, f"stages/{source.id}")
         raise VideoError(
@@ -268,7 +258,7 @@ def label_video(store: Store, source: Source, config: LabelConfig, words: Vocabu
         ) from error
 
 
-def _label_video(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> Labeled:
+def _label_video(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> None:
     stage = group_at(store.root, f"stages/{source.id}")
     facts = stage_facts(stage)
     seen = Observations.read(stage)
@@ -292,14 +282,6 @@ def _label_video(store: Store, source: Source, config: LabelConfig, words: Vocab
     ]
     recipe = label_recipe(config, str(facts["recipe"]), words.fingerprint)
     update_attributes(group, {**copied, "dropped": dropped, "recipe": recipe, "complete": True})
-    return count_labels(store, source)
-
-
-def count_labels(store: Store, source: Source) -> Labeled:
-    """Figures of a labeled video, for the summary."""
-    group = group_at(store.root, f"videos/{source.id}")
-    facts, kinds = attributes(group), load(group, "category")
-    return Labeled(int(facts["frames"]), len(kinds), len(np.unique(kinds)), len(facts["dropped"]))
 
 
 def forget_video(store: Store, id: str) -> None:
@@ -314,21 +296,21 @@ def forget_unfinished(store: Store, name: str) -> None:
         del store.root[name]
 
 
-def orphans(store: Store, folder: Place) -> dict[str, str]:
-    """Ids and paths below `folder` of the videos that have labels and are no longer there."""
-    labeled = Store(store.path, reviewed=False)
-    return {id: source for id in labeled if is_gone(folder / (source := labeled[id].source))}
+def orphans(labeled: Mapping[str, Labeled], folder: Place) -> dict[str, str]:
+    """Ids and paths below `folder` of the labeled videos that are no longer there."""
+    return {id: video.source for id, video in labeled.items() if is_gone(folder / video.source)}
 
 
-def close_run(store: Store, failures: dict[str, str], removed: list[str]) -> Counter[int]:
+def close_run(store: Store, labeled: Iterable[Labeled], failures: dict[str, str], removed: list[str]) -> Counter[int]:
     """Write the tables that describe the whole store; returns how many kept tracks of each category there are.
 
     Args:
         store: The store.
+        labeled: All videos that it has labels of.
         failures: Videos that could not be labeled, and why.
         removed: Videos that have labels and are no longer there.
     """
-    counts = count_tracks(store)
+    counts = Counter(kind for video in labeled for kind in video.kinds)
     table = [asdict(row) for row in category_table(store, counts)]
     facts = {"categories": table, "failures": dict(sorted(failures.items())), "removed": removed}
     update_attributes(store.root, facts)

@@ -21,8 +21,9 @@ from labeling.jobs import Done, Job, Stage
 from labeling.locks import is_quiet, locked
 from labeling.places import Place, absolute
 from labeling.problems import RunError as RunError
-from labeling.problems import storing
+from labeling.problems import StoreError, storing
 from labeling.profiles import Device, check_backends, has_networks, weight_hashes
+from labeling.tally import Labeled, tally
 from labeling.tracks import UNASSIGNED
 from labeling.video import VideoError
 from labeling.vocabulary import Vocabulary
@@ -43,7 +44,7 @@ class Outcome:
     """What became of one video in this run."""
 
     source: str
-    labels: pipeline.Labeled | None = None
+    labels: Labeled | None = None
     fps: float | None = None  # frames a second of this run; None if they were there already
     failure: str = ""
 
@@ -189,17 +190,20 @@ class LabelRun:
         """Write the tables of the store and sum up."""
         self._check()
         with storing(self.out):
-            orphans = pipeline.orphans(self.store, self.folder.root)
+            labeled = tally(self.store)
+            orphans = pipeline.orphans(labeled, self.folder.root)
             gone = sorted(orphans.values())
             if self.prune:
                 for id in orphans:
                     pipeline.forget_video(self.store, id)
-            counts = pipeline.close_run(self.store, self.failures, removed=[] if self.prune else gone)
-        outcomes = [
-            Outcome(source.relative, pipeline.count_labels(self.store, source), self._speeds.get(source.id))
-            for source in self.folder.sources
-            if source.relative not in self.failures
-        ]
+                    del labeled[id]
+            removed = [] if self.prune else gone
+            counts = pipeline.close_run(self.store, labeled.values(), self.failures, removed)
+        sources = [source for source in self.folder.sources if source.relative not in self.failures]
+        for source in sources:
+            if source.id not in labeled:
+                raise StoreError(f"{self.out}: videos/{source.id} was removed while the run went on. Run again.")
+        outcomes = [Outcome(s.relative, labeled[s.id], self._speeds.get(s.id)) for s in sources]
         outcomes += [Outcome(name, failure=reason) for name, reason in self.failures.items()]
         outcomes.sort(key=lambda outcome: outcome.source)
         note = f"{self._words.note}; kept tracks are of {len(counts.keys() - {UNASSIGNED})}" if self._words else ""

@@ -214,6 +214,11 @@ class Store:
             return sorted(name for name, group in videos.groups() if group.attrs.get("complete") is True)
 
     @cached_property
+    def _known(self) -> frozenset[str]:
+        """The same, to look one up: whoever asks for each of a million videos must not search a million names."""
+        return frozenset(self.ids)
+
+    @cached_property
     def review(self) -> Review | None:
         """What people changed, as of now; None if nothing, or if the automatic labels were asked for."""
         log = read_log(self.root) if self._is_reviewed else None
@@ -229,7 +234,7 @@ class Store:
         return f"Store({str(self.path)!r}, {len(self)} video{'' if len(self) == 1 else 's'})"
 
     def __getitem__(self, key: str) -> VideoLabels:
-        if key in self.ids:
+        if key in self._known:
             return self._labels(key)
         videos = [self._labels(id) for id in self.ids]
         for match in (lambda v: v.source == key, lambda v: PurePosixPath(v.source).stem == key):
