@@ -28,6 +28,8 @@ from labeling.video import VideoError
 if TYPE_CHECKING:
     from flows.runners import RunnerName
 
+ROWS = 50  # of the table of a run: nobody reads more, and it is failures that must not scroll away
+
 terminal = Console()
 errors = Console(stderr=True)
 
@@ -72,11 +74,12 @@ def label(
 
 
 def print_summary(summary: Summary) -> None:
-    """The table of a run: a row per video, then failures, then where the store is."""
+    """The table of a run: a row per video, or one for all where they are many; failures; where the store is."""
     table = Table(
         "video", *[Column(name, justify="right") for name in ("frames", "tracks", "categories", "fps", "dropped")]
     )
-    for outcome in summary.outcomes:
+    many = len(summary.outcomes) > ROWS
+    for outcome in [] if many else summary.outcomes:
         if outcome.labels is None:
             table.add_row(escape(outcome.source), "[red]failed[/]", "", "", "", "")
             continue
@@ -84,6 +87,8 @@ def print_summary(summary: Summary) -> None:
         speed = f"{outcome.fps:.0f}" if outcome.fps else "up to date"
         row = (found.frames, found.tracks, found.categories, speed, found.dropped)
         table.add_row(escape(outcome.source), *[str(value) for value in row])
+    if many:
+        _add_totals(table, summary)
     terminal.print(table)
     for outcome in summary.failed:
         terminal.print(f"[red]failed[/] {escape(outcome.source)}: {escape(outcome.failure)}", soft_wrap=True)
@@ -108,6 +113,19 @@ def print_summary(summary: Summary) -> None:
             f"{escape(str(summary.store))}", soft_wrap=True,
         )  # fmt: skip
     terminal.print(f"Labels: {escape(str(summary.store))}", soft_wrap=True)
+
+
+def _add_totals(table: Table, summary: Summary) -> None:
+    """One row for all videos that are labeled, in place of theirs; `fps` is that of a video on average."""
+    found = [outcome.labels for outcome in summary.outcomes if outcome.labels]
+    frames, tracks, dropped = (sum(getattr(one, name) for one in found) for name in ("frames", "tracks", "dropped"))
+    kinds = len({kind for one in found for kind in one.kinds})
+    speeds = [outcome.fps for outcome in summary.outcomes if outcome.fps]
+    speed = f"{sum(speeds) / len(speeds):.0f}" if speeds else "up to date"
+    row = (f"{frames:,}", f"{tracks:,}", str(kinds), speed, f"{dropped:,}")
+    table.add_row(f"{len(found):,} videos", *row, style="bold")
+    if found:
+        table.caption = f"{len(found):,} rows are left out; spectrabox show has them."
 
 
 def show(store: Path) -> None:
