@@ -109,8 +109,13 @@ def _command_page(command: Any, context: Any) -> str:
     records = [record for param in command.params if (record := param.get_help_record(context))]
     if records:
         lines += ["| argument or option | what it says |", "|---|---|"]
-        lines += [f"| `{declared}` | {_cell(words)} |" for declared, words in records]
+        lines += [f"| {_spelled(declared)} | {_cell(words)} |" for declared, words in records]
     return "\n".join(lines)
+
+
+def _spelled(declared: str) -> str:
+    """An option and what it takes, each in a piece that is not broken: `--seed` `<int>`."""
+    return declared.replace(" / ", "` / `").replace(" <", "` `<", 1).join("``")
 
 
 def _cell(words: str) -> str:
