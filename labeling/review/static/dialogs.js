@@ -30,6 +30,7 @@ function ask({ title, text = "", parts, confirm = "", read = () => null }) {
     dialog.addEventListener("close", () => resolve(answer), { once: true });
     dialog.showModal();
     (form.querySelector("input:checked, input") || form.querySelector("button")).focus();
+    if (!confirm) dialog.scrollTop = 0; // what is there to be read is read from its beginning
     form.querySelector("input[type=text]")?.select();
   });
 }
