@@ -87,7 +87,7 @@ def score(store: str | Place | Store, truth: str | Place | Store, progress: Prog
     videos = Videos(sources)
     clips: list[ClipScore] = []
     problems: dict[str, str] = {}
-    untold = 0
+    untold: list[str] = []
     taken: dict[str, str] = {}  # video -> clip
     for number, clip in enumerate(read_truth(truth)):
         if progress:
@@ -103,7 +103,7 @@ def score(store: str | Place | Store, truth: str | Place | Store, progress: Prog
             elif clip.reason:
                 problems[clip.name] = clip.reason
             else:
-                untold += 1
+                untold.append(clip.name)
         except ImportProblem as problem:
             problems[clip.name] = str(problem)
     if not clips:
@@ -161,14 +161,12 @@ def _seen(boxes: np.ndarray) -> int:
     return int(present(boxes).any(axis=0).sum())
 
 
-def _notes(clips: list[ClipScore], untold: int, spare: list[str]) -> list[str]:
+def _notes(clips: list[ClipScore], untold: list[str], spare: list[str]) -> list[str]:
     notes = [f"{clip.name}: {clip.note}." for clip in clips if clip.note and clip.film]
     if missing := [clip.name for clip in clips if clip.film is None]:
         notes.append(f"{_some(missing)} of the truth: not in the store, so all objects there count as missed.")
     if untold:
-        notes.append(
-            f"{untold} clip{'' if untold == 1 else 's'} of the truth: said to have no true boxes, so not judged."
-        )
+        notes.append(f"{_some(untold)} of the truth: said to have no true boxes, so not judged.")
     if spare:
         notes.append(f"{_some(spare)} of the store: not in the truth, so not judged.")
     return notes

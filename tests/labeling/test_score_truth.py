@@ -78,7 +78,7 @@ def test_a_clip_without_truth_is_said_and_not_judged(tmp_path: Path) -> None:
     truth_beside(folder, "b", [], kind="none")
     scores = score(store_with(tmp_path / "labels.zarr", {"a.mp4": [BALL], "b.mp4": [BALL]}), folder)
     assert [clip.name for clip in scores.clips] == ["a"]
-    assert scores.notes == ["1 clip of the truth: said to have no true boxes, so not judged."]
+    assert scores.notes == ["1 clip (b) of the truth: said to have no true boxes, so not judged."]
 
 
 def test_json_that_is_something_else_is_passed_over_and_broken_json_is_named(tmp_path: Path) -> None:

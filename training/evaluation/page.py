@@ -49,7 +49,7 @@ def judged(found: Evaluation) -> str:
     """What the figures are about, in a sentence."""
     whose = {"validation": "held-out ", "train": "training "}[found.split] if found.same_dataset else ""
     episodes = f"{found.episodes} {whose}episode{'s' if found.episodes != 1 else ''}"
-    text = f"Judged at step {found.step} on {found.frames} frames of {episodes} of {found.dataset}."
+    text = f"Judged at step {found.step} on {found.frames} frames of {episodes} of the dataset {found.dataset}."
     if not found.same_dataset:
         return f"{text} {ANOTHER}"
     return text if found.split == "validation" else f"{text} {KNOWN}"

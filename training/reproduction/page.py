@@ -107,7 +107,7 @@ def markdown(table: Table, folder: Folder) -> str:
         *_grid(headings, lines), "", INTERVALS, "", *(f"- {note}" for note in table.remarks), "",
         *([f"![{picture}]({stem})", "", picture, ""] if picture else []),
         *_titled(REDUCED if beside else SIZES, [f"- {sentence}" for sentence in table.reductions]),
-        *_titled("Cells", _grid(["", "run", "", "minutes of a core", "declared"], cells)),
+        *_titled("Cells", _grid(["", "run", "", "minutes of a core", "planned"], cells)),
     ])  # fmt: skip
 
 

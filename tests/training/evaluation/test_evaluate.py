@@ -41,7 +41,7 @@ def test_a_run_is_judged_on_held_out_episodes(run: Path) -> None:
     assert len(found["prediction"]) == 8
     assert found["verdict"] in result.output.replace("\n", "")
     page = (run / "evaluation" / "index.html").read_text()
-    assert f"Judged at step {found['step']} on 72 frames of 6 held-out episodes of tiny." in page
+    assert f"Judged at step {found['step']} on 72 frames of 6 held-out episodes of the dataset tiny." in page
     assert "come from no simulator: plans cannot be tried out" in page
     assert found["verdict"] in page
     names = ("projection", "distances", "prediction", "imagined")
@@ -57,7 +57,7 @@ def test_training_episodes_are_marked_as_such(run: Path, tmp_path: Path) -> None
     result = CliRunner().invoke(app, [str(run), "--on-training-episodes", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     text = (tmp_path / "evaluation.md").read_text()
-    assert "training episodes of tiny. The model was trained on them; probes were fitted on others." in text
+    assert "training episodes of the dataset tiny. The model was trained on them; probes were fitted on others." in text
 
 
 def test_a_dataset_that_is_gone_is_asked_for(run: Path, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_held_out_video_is_judged_by_its_labels(judged: Path) -> None:
     assert found["knowledge"]
     page = (judged / "evaluation" / "index.html").read_text()
     for words in (
-        "60 frames of 2 held-out episodes of labels",
+        "60 frames of 2 held-out episodes of the dataset labels",
         "trained without actions: it imagines what comes, but cannot plan",
         "taken from the boxes of the dataset",
         found["verdict"],
