@@ -23,7 +23,7 @@ def export(
         with progress_steps("export") as step:
             made = write(open_store(store), format, out, ExportConfig(**choice), videos, force, step)
         _tell(made.notes, made.problems)
-        terminal.print(escape(str(made.path)), soft_wrap=True)
+        terminal.print(f"{_videos(made.videos)} as {format}: {escape(str(made.path))}", soft_wrap=True)
         sys.exit(1 if made.problems else 0)
 
 
@@ -35,12 +35,19 @@ def import_labels(labels: Path, videos: Path, out: Path, force: bool) -> None:
         with progress_steps("import") as step:
             made = read(labels, videos, out, force, step)
         _tell(made.notes, made.problems)
-        terminal.print(f"{made.tracks} tracks of {made.videos} video(s): {escape(str(made.path))}", soft_wrap=True)
+        terminal.print(
+            f"{made.tracks} track{'' if made.tracks == 1 else 's'} of {_videos(made.videos)}: {escape(str(made.path))}",
+            soft_wrap=True,
+        )
         sys.exit(1 if made.problems else 0)
+
+
+def _videos(count: int) -> str:
+    return f"{count} video{'' if count == 1 else 's'}"
 
 
 def _tell(notes: list[str], problems: dict[str, str]) -> None:
     for note in notes:
         terminal.print(escape(note), soft_wrap=True)
     for video, reason in problems.items():
-        terminal.print(f"[red]left out[/] {escape(video)}: {escape(reason)}", soft_wrap=True)
+        terminal.print(f"[red]left out[/] {escape(video)}: {escape(reason.removeprefix(f'{video} '))}", soft_wrap=True)

@@ -93,6 +93,7 @@ def export(
     job = Job(store, format, config, videos or store.videos_folder, pictures, progress)
     exporter: Exporter = import_module(f"{__name__}.{kind.module}")
     target, beside = on_disk(out, "an export"), on_disk(f"{out}.json")
+    _refuse_what_others_would_not_know(target, format, kind)
     _refuse_to_replace(target, Path(kind.out).suffix, force)
     if kind.beside:
         _refuse_to_replace(beside, ".json", force)
@@ -100,7 +101,7 @@ def export(
         exporter.write(job, part)
         count = sum(1 for _ in job.videos())
         if not count:
-            raise StoreError(f"nothing in {store.path} can be exported: {' '.join(job.problems.values())}")
+            raise StoreError(f"nothing in {store.path} can be exported: {_first(list(job.problems.values()))}")
     if kind.beside:
         with _whole(beside, is_folder=False) as part:
             part.write_text(json.dumps(job.provenance(), indent=1) + "\n", encoding="utf-8")
@@ -117,6 +118,21 @@ def _refuse_what_it_cannot_hold(format: str, kind: Format, config: ExportConfig)
         raise StoreError(f"{format} cannot say that a track was dropped. Choose one of {could}, or no --dropped.")
     if config.size and format != "swm-hdf5":
         raise StoreError(f"{format} holds frames in their own size. Only swm-hdf5 takes --size.")
+
+
+def _refuse_what_others_would_not_know(out: Path, format: str, kind: Format) -> None:
+    """StoreError if a file would have no ending, or a folder that of a file."""
+    usual = Path(kind.out).suffix
+    if usual and not out.suffix and not out.is_dir():
+        raise StoreError(f"{format} writes a file, and tools know files by how they end. Say --out {out}{usual}")
+    endings = {Path(other.out).suffix for other in FORMATS.values()} - {""}
+    if not usual and out.suffix.lower() in endings and not out.is_file():
+        raise StoreError(f"{format} writes a folder. Say --out {out.with_suffix('')}, or choose another --format.")
+
+
+def _first(reasons: list[str]) -> str:
+    others = len(reasons) - 1
+    return reasons[0] + (f" The same or the like holds for {others} more." if others else "")
 
 
 @contextmanager

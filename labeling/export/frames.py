@@ -20,6 +20,7 @@ from labeling.store import VideoLabels
 from labeling.video import Frame, VideoError
 
 BLOCK = 64  # frames in memory at a time
+APART = "Label it into a store of its own."
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,9 @@ def fitting(job: Job, one_size: bool = True, one_rate: bool = False) -> Fitting:
         sizes.most_common(1)[0][0] if one_size and sizes else None, width,
         rates.most_common(1)[0][0] if one_rate and rates else 0.0,
     )  # fmt: skip
+    remedy = "Stretch all to one with --size 224." if job.format == "swm-hdf5" else APART
     for labels in job.videos():
-        if reason := _misfit(labels, actions[labels.id], common):
+        if reason := _misfit(labels, actions[labels.id], common, remedy):
             job.problems[labels.source] = f"{labels.source} {reason}"
     return common
 
@@ -73,20 +75,19 @@ def _read(job: Job, labels: VideoLabels) -> np.ndarray | None:
     return None if file is None else aligned(read_actions(file), labels.frames, file)
 
 
-def _misfit(labels: VideoLabels, actions: np.ndarray | None, common: Fitting) -> str:
+def _misfit(labels: VideoLabels, actions: np.ndarray | None, common: Fitting, remedy: str) -> str:
     """Why a video does not fit; empty if it does."""
     height, width = labels.size
     if common.size and labels.size != common.size:
         usual = f"{common.size[1]} x {common.size[0]}"
-        return f"has {width} x {height} pixels, most videos have {usual}: a dataset has one size. Export it apart."
+        return f"has {width} x {height} pixels, most videos have {usual}: a dataset has one size. {remedy}"
     if common.rate and abs(_rate(labels) / common.rate - 1) > 0.01:
         return (
-            f"has {_rate(labels):g} frames a second, most videos have {common.rate:g}: a dataset has one rate. "
-            "Export it apart."
+            f"has {_rate(labels):g} frames a second, most videos have {common.rate:g}: a dataset has one rate. {APART}"
         )
     numbers = 0 if actions is None else actions.shape[1]
     if numbers != common.actions:
-        return f"has {numbers or 'no'} numbers an action, most others have {common.actions}. Export it apart."
+        return f"has {numbers or 'no'} numbers an action, most others have {common.actions}. {APART}"
     return ""
 
 

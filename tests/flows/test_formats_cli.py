@@ -14,10 +14,10 @@ from tests.labeling.conftest import build_store
 def test_labels_leave_and_come_back_by_two_commands(spectrabox, tmp_path: Path) -> None:
     build_store(tmp_path, "a.mp4", "b.mp4")
     left = spectrabox("export", "labels.zarr", "--format", "mot", "--out", "mot", "--licence", "CC0", cwd=tmp_path)
-    assert (left.returncode, left.stdout.strip()) == (0, "mot"), left.stderr
+    assert (left.returncode, left.stdout.strip()) == (0, "2 videos as mot: mot"), left.stderr
     back = spectrabox("import", "mot", "--videos", "videos", "--out", "truth.zarr", cwd=tmp_path)
     assert back.returncode == 0, back.stderr
-    assert "4 tracks of 2 video(s): truth.zarr" in back.stdout
+    assert "4 tracks of 2 videos: truth.zarr" in back.stdout
     assert validate(tmp_path / "truth.zarr") == []
 
 

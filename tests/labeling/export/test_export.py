@@ -64,6 +64,22 @@ def test_a_file_of_something_else_is_never_replaced(store: Store, tmp_path: Path
     )
 
 
+def test_files_have_an_ending_and_folders_not_that_of_a_file(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"writes a file, .* Say --out .*/labels\.h5$"):
+        export(store, "swm-hdf5", tmp_path / "labels")
+    with pytest.raises(StoreError, match=r"coco writes a folder. Say --out .*/labels, or choose another --format"):
+        export(store, "coco", tmp_path / "labels.json")
+    assert not list(tmp_path.iterdir())
+    export(store, "csv", tmp_path / "boxes.txt")
+    export(store, "mot", tmp_path / "v1.2")
+
+
+def test_where_no_video_is_found_that_is_said_once(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="The same or the like holds for 2 more") as refused:
+        export(store, "yolo", tmp_path / "yolo", videos=tmp_path / "nowhere")
+    assert str(refused.value).count("--videos") == 1
+
+
 def test_labels_that_people_made_are_not_called_automatic(make_store, tmp_path: Path) -> None:
     store = make_store()
     desk = Desk(store.path)
