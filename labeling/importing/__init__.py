@@ -59,7 +59,11 @@ def import_labels(
     path, target = on_disk(labels, "labels to import"), on_disk(out, "an imported store")
     if not path.exists():
         raise StoreError(f"{path} does not exist. Give a folder or gt.txt of MOTChallenge, or a JSON of COCO video.")
+    if (path / "videos").is_dir() and (path / "zarr.json").is_file():
+        raise StoreError(f"{path} is a label store already: score, export and prepare take it as it is.")
     folder = find_videos(videos)
+    if not folder.sources:
+        raise StoreError(f"{videos} holds no video. Say with --videos where those are that {path} is about.")
     known = Videos(folder.sources)
     problems: dict[str, str] = {}
     skipped: Counter[str] = Counter()
@@ -79,10 +83,15 @@ def import_labels(
             except (ImportProblem, VideoError) as error:
                 problems[sequence.name] = str(error)
         if not taken:
-            raise StoreError(f"nothing in {path} can be imported: {' '.join(list(problems.values())[:3])}")
+            raise StoreError(f"nothing in {path} can be imported: {_first(list(problems.values()))}")
         write_tables(store, folder.root, names, path, problems)
-    notes = [f"{number} {what}." for what, number in skipped.items()]
+    notes = [f"{what}: {number:,}." for what, number in skipped.items()]
     return Imported(target, len(taken), count, problems, notes)
+
+
+def _first(reasons: list[str]) -> str:
+    others = len(reasons) - 1
+    return "".join(reasons[:1]) + (f" The same or the like holds for {others} more." if others > 0 else "")
 
 
 def read_sequences(path: Path) -> Iterator[Sequence]:

@@ -20,7 +20,7 @@ import numpy as np
 from labeling.export.job import SIDECAR
 from labeling.importing.sequence import LARGEST, ImportProblem, Sequence, in_words
 
-IGNORED = "boxes are crowds or marked as not kept and are left out"
+IGNORED = "Boxes that are crowds or marked as not kept, left out"
 LONGEST_NAME = 200  # of a category
 
 Row = dict[str, Any]

@@ -21,7 +21,7 @@ CLASSES = (
     "distractor", "occluder", "occluder on the ground", "occluder, full", "reflection", "crowd",
 )  # fmt: skip
 NO_CLASS = "object"
-IGNORED = "boxes are marked as not to be considered and are left out"
+IGNORED = "Boxes marked as not to be considered, left out"
 FEWEST = 6  # columns
 
 

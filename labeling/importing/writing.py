@@ -61,7 +61,7 @@ def write_sequence(
     for what, number in sequence.skipped.items():
         skipped[what] += number
     if not len(tracks):
-        skipped["videos have no box: the store says of them that nothing is there"] += 1
+        skipped["Videos without a box, of which the store says that nothing is there"] += 1
     group = store.root.create_group(f"videos/{source.id}")
     write_tracks(group, tracks)
     group.update_attributes({
@@ -102,9 +102,9 @@ def _tracks(
     boxes = sequence.boxes.clip(0, [width, height, width, height])
     inside = (boxes[:, 2:].astype(np.float32) > boxes[:, :2].astype(np.float32)).all(axis=1)
     if clipped := int((inside & (np.abs(boxes - sequence.boxes) > 1e-3).any(axis=1)).sum()):
-        skipped["boxes reached out of the frame and were clipped"] += clipped
+        skipped["Boxes that reached out of the frame, clipped"] += clipped
     if outside := int((~inside).sum()):
-        skipped["boxes were outside of the frame and are left out"] += outside
+        skipped["Boxes outside of the frame, left out"] += outside
     instances = np.unique(sequence.instance[inside])
     column = np.searchsorted(instances, sequence.instance[inside])
     at = (sequence.frame[inside], column)

@@ -125,15 +125,25 @@ def test_ground_truth_is_read_as_its_makers_mean_it(challenge: Path, clip: Path,
     np.testing.assert_array_equal(car.boxes[1], [10, 20, 40, 25])
     assert person.score[0] == 0.5
     assert sorted(made.notes) == [
-        "1 boxes are marked as not to be considered and are left out.",
-        "1 boxes reached out of the frame and were clipped.",
-        "1 boxes were outside of the frame and are left out.",
+        "Boxes marked as not to be considered, left out: 1.",
+        "Boxes outside of the frame, left out: 1.",
+        "Boxes that reached out of the frame, clipped: 1.",
     ]
 
 
 def test_a_file_without_a_box_is_not_passed_over_in_silence(challenge: Path, clip: Path, tmp_path: Path) -> None:
     made = import_labels(write(challenge), clip, tmp_path / "truth.zarr")
-    assert (made.tracks, made.notes) == (0, ["1 videos have no box: the store says of them that nothing is there."])
+    assert (made.tracks, made.notes) == (0, ["Videos without a box, of which the store says that nothing is there: 1."])
+
+
+def test_a_label_store_or_a_folder_without_videos_is_told_so(
+    sound_store: Path, challenge: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(StoreError, match="is a label store already"):
+        import_labels(sound_store, tmp_path, tmp_path / "truth.zarr")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(StoreError, match=r"none holds no video\. Say with --videos"):
+        import_labels(write(challenge), tmp_path / "none", tmp_path / "truth.zarr")
 
 
 def test_results_of_a_tracker_keep_their_scores(clip: Path, tmp_path: Path) -> None:
