@@ -163,7 +163,8 @@ def _listening(host: str, port: int) -> socket.socket:
         sock.bind((host, port))
     except OSError as error:
         sock.close()
-        raise RunError(f"{host}:{port} cannot be used ({error.strerror}). Choose another --port.") from error
+        other = "--host" if isinstance(error, socket.gaierror) else "--port"
+        raise RunError(f"{host}:{port} cannot be used ({error.strerror}). Choose another {other}.") from error
     return sock
 
 

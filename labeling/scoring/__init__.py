@@ -109,8 +109,9 @@ def score(store: str | Place | Store, truth: str | Place | Store, progress: Prog
     if not clips:
         reasons = " ".join(list(problems.values())[:3]) or "It lists no clip with true boxes."
         raise StoreError(f"{place} has nothing to judge {labels.path} by. {reasons}")
+    same = ["Labels and truth are the same store, so they agree in everything."] if place == str(labels.path) else []
     spare = [source.relative for source in sources if source.id not in taken]
-    return Scores(labels, place, clips, problems, _notes(clips, untold, spare))
+    return Scores(labels, place, clips, problems, same + _notes(clips, untold, spare))
 
 
 def _judge(labels: VideoLabels, truth: Truth) -> ClipScore:

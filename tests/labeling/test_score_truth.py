@@ -81,6 +81,11 @@ def test_a_clip_without_truth_is_said_and_not_judged(tmp_path: Path) -> None:
     assert scores.notes == ["1 clip (b) of the truth: said to have no true boxes, so not judged."]
 
 
+def test_a_store_judged_by_itself_is_told_so(tmp_path: Path) -> None:
+    store = store_with(tmp_path / "labels.zarr", {"a.mp4": [BALL]})
+    assert score(store, store).notes == ["Labels and truth are the same store, so they agree in everything."]
+
+
 def test_json_that_is_something_else_is_passed_over_and_broken_json_is_named(tmp_path: Path) -> None:
     folder = truth_beside(tmp_path / "truth", "a", [thing(BALL)])
     (folder / "settings.json").write_text('{"learning": 1}')
@@ -127,7 +132,7 @@ def test_truth_of_other_tools_is_read_as_it_is_or_imported(labeled: Store, tmp_p
         assert found.mean.hota == pytest.approx(1)
         assert found.mean.edge_error == pytest.approx(0, abs=1e-3)
         assert found.mean.category_ari == 1
-        assert found.notes == []
+    assert [found.notes for found in scores[:2]] == [[], []]
 
 
 def test_boxes_of_motchallenge_that_are_not_considered_may_be_found_or_not(labeled: Store, tmp_path: Path) -> None:

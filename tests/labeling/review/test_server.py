@@ -160,6 +160,11 @@ def test_a_port_that_is_taken_is_named(store: Store) -> None:
             serve(Desk(store.path), "127.0.0.1", port, print)
 
 
+def test_a_host_that_is_none_is_named(store: Store) -> None:
+    with pytest.raises(RunError, match=r"no such host:4300 cannot be used .* Choose another --host"):
+        serve(Desk(store.path), "no such host", 4300, print)
+
+
 @pytest.mark.parametrize("author", ["a" * 81, "two\nlines"])
 def test_an_author_is_a_name(store: Store, author: str) -> None:
     with pytest.raises(RunError, match="--author is a name"):
