@@ -90,15 +90,29 @@ class Watched:
         """Of all processors, from the first video on."""
         return _total(self.working[-1]) - _total(self.working[0])
 
+    def during(self, counted: str) -> list[Look]:
+        """The looks while some videos were tracked, or labeled, and others not yet; `counted` says which.
+
+        The look that sees the last video begun may come half a second later, when the run is already at what follows.
+        """
+        return [look for look in self.looks if 0 < getattr(look, counted) < getattr(self.looks[-1], counted)]
+
     def pace(self, counted: str, clock: Callable[[Look], float]) -> float:
         """Time a video of the last hundred over that of the first hundred; `counted`: tracked or labeled."""
-        seen = [look for look in self.looks if getattr(look, counted)]
+        seen = self.during(counted)
         done = np.array([getattr(look, counted) for look in seen])
-        news = np.flatnonzero(np.diff(done, prepend=0))  # what comes after the last video is no video's time
+        news = np.flatnonzero(np.diff(done, prepend=0))
         done, spent = done[news], np.array([clock(seen[at]) for at in news])
         part = min(PART, (done[-1] - done[0]) // 2)
         first = np.interp(done[0] + part, done, spent) - spent[0]
         return float((spent[-1] - np.interp(done[-1] - part, done, spent)) / first)
+
+    def parts(self) -> dict[str, float]:
+        """Where the seconds went, from the first video on: all of them, each once."""
+        tracking, labeling = self.during("tracked"), self.during("labeled")
+        ends = [tracking[0], tracking[-1], labeling[0], labeling[-1], self.looks[-1]]
+        spent = np.diff([_total(look) for look in ends])
+        return dict(zip(("tracking", "grouping", "labeling", "tables and summary"), map(float, spent), strict=True))
 
 
 def main() -> None:
@@ -167,10 +181,13 @@ def figures(flow: Watched, plain: Watched, videos: int) -> list[str]:
     for role in ("flow", "server", "worker"):
         spent = (flow.working[-1].seconds[role] - flow.working[0].seconds.get(role, 0.0)) / videos
         line(f"flow run, of it {role}", 1000 * spent, " ms a video")
+    for name, spent in flow.parts().items():
+        line(f"flow run, of it {name}", 1000 * spent / videos, " ms a video")
     line("overhead of the flow run over plain Python", flow.seconds / plain.seconds - 1, limit=OVERHEAD)
     for stage in ("tracked", "labeled"):
         line(f"time a video {stage}, last hundred over first hundred", flow.pace(stage, _total), limit=ALIKE)
         line("the same by the clock", flow.pace(stage, lambda look: look.wall))
+        line("the same in plain Python, on which other programs have the same effect", plain.pace(stage, _total))
     for role, limit in MEMORY.items():
         line(f"memory of the {role}, most", most_memory(flow, role), " MiB")
         line(f"memory of the {role}, growth while videos are worked on", growth(flow, role), " MiB", limit)

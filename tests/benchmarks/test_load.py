@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,43 @@ DATABASE = 100  # KiB a video: two tasks, and a journal that does not grow with 
 def load(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(BENCHMARKS)
     return import_module("load")
+
+
+def watched(load: ModuleType, last_hundred: float = 1.0, videos: int = 1000) -> Any:
+    """A run as seen from outside: a second of a processor for ten videos, and then many for what follows them."""
+    looks, spent, done = [], 5.0, 0
+
+    def look(tracked: int, labeled: int) -> None:
+        looks.append(load.Look(spent, {"flow": spent}, {}, {}, tracked, labeled, 0.0))
+
+    for stage in ("tracked", "labeled"):
+        for done in range(0, videos, 5):
+            look(*((done, 0) if stage == "tracked" else (videos, done)))
+            spent += 0.5 * (last_hundred if done >= videos - load.PART else 1.0)
+        spent += 40.0  # the grouping, or the tables, before anybody looked again
+    look(videos, videos)
+    return load.Watched(None, Path(), Path(), looks)
+
+
+@pytest.mark.parametrize("stage", ["tracked", "labeled"])
+def test_what_a_run_does_after_its_last_video_is_no_videos_time(load: ModuleType, stage: str) -> None:
+    pace = watched(load).pace(stage, lambda look: look.seconds["flow"])
+    assert pace == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("stage", ["tracked", "labeled"])
+def test_videos_that_take_longer_in_the_end_are_seen(load: ModuleType, stage: str) -> None:
+    pace = watched(load, last_hundred=1.5).pace(stage, lambda look: look.seconds["flow"])
+    assert pace == pytest.approx(1.5, abs=0.05)
+
+
+def test_every_second_of_a_run_is_counted_once(load: ModuleType) -> None:
+    run = watched(load)
+    parts = run.parts()
+    assert sum(parts.values()) == pytest.approx(run.seconds)
+    assert parts["tracking"] == pytest.approx(parts["labeling"])
+    assert parts["grouping"] > 40.0
+    assert parts["tables and summary"] > 40.0
 
 
 @pytest.mark.slow
