@@ -19,7 +19,7 @@ HEAD: tuple[str, ...] = ()  # the presets have the auxiliary head
 LEWM = ("objective.encoded_weight=0", "objective.predicted_weight=0")
 
 # Seconds on one core with the other one busy, nball-cpu's model.
-STEP = 0.25  # of training, 24 windows
+STEP = 0.2  # of training, 24 windows
 PLANNED = {1: 0.08, 3: 0.135}  # one step ahead from one n-ball start, by the frames that are seen; the whole search
 DRIVEN = {"push-t": 5.0, "two-room": 5.0, "reacher": 5.0, "cube": 9.5}  # one start, plans and pictures
 PROBED = 30.0  # one quantity, 10,000 frames

@@ -69,20 +69,20 @@ def _cpu(steps: int, skip: int = 1) -> Budget:
 
 _LOOKS = ("validate_every=150",)  # the course of training is what the table is about
 _CPU_BUDGETS = {
-    "nball-1": _cpu(8_400),  # 35 minutes
-    "grounding": _cpu(4_000),  # 17: as long as the preset trains
-    "nball": _cpu(3_000),  # 12.5
+    "nball-1": _cpu(14_400),
+    "grounding": _cpu(4_000),  # as long as the preset trains
+    "nball": _cpu(3_000),
     "aux-cem": _cpu(3_000),  # as long: the rows of three balls are trained once for four tables
-    "regularizers": _cpu(9_600),  # 40
-    "environments": _cpu(7_200, skip=5),  # 30
-    "ablation": _cpu(1_560, skip=5),  # 6.5
-    "depth": _cpu(3_480, skip=5),  # 14.5
-    "data-efficiency": _cpu(4_200, skip=5),  # 17.5
-    "laziness": Budget("nball-cpu", 1_800, _LOOKS),  # 7.5
-    "laziness, longer": Budget("nball-cpu", 5_400, _LOOKS),  # 22.5
-    "labels": _cpu(3_120),  # 13
+    "regularizers": _cpu(9_600),
+    "environments": _cpu(7_200, skip=5),
+    "ablation": _cpu(1_560, skip=5),
+    "depth": _cpu(3_480, skip=5),
+    "data-efficiency": _cpu(4_200, skip=5),
+    "laziness": Budget("nball-cpu", 1_800, _LOOKS),
+    "laziness, longer": Budget("nball-cpu", 5_400, _LOOKS),
+    "labels": _cpu(3_120),
     "labels, two-room": _cpu(3_120, skip=5),
-    "real-clips": _cpu(2_400, skip=2),  # 10
+    "real-clips": _cpu(2_400, skip=2),
     "real-clips, untrained": _cpu(1, skip=2),
 }
 
