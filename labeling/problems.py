@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+MAKE_A_STORE = "Make one of a folder of videos with: spectrabox label FOLDER --out labels.zarr"
+
 
 class VideoError(Exception):
     """A video cannot be labeled; the message says why and what to do."""

@@ -23,7 +23,7 @@ from labeling.facts import category_rows, mask_size, refuse_nonsense, texts, vid
 from labeling.masks import decode_runs
 from labeling.palette import colour_of, is_colour
 from labeling.places import Place, open_group, place
-from labeling.problems import RunError, in_short
+from labeling.problems import MAKE_A_STORE, RunError, in_short
 from labeling.problems import StoreError as StoreError
 from labeling.recipe import digest
 from labeling.review.log import read_log
@@ -329,7 +329,7 @@ def open_root(path: Place, mode: Literal["r", "a"]) -> zarr.Group:
     try:
         return open_group(path, mode)
     except (FileNotFoundError, NotADirectoryError, GroupNotFoundError) as error:
-        raise StoreError(f"{path} is not a label store. Make one with: spectrabox label FOLDER --out {path}") from error
+        raise StoreError(f"{path} is not a label store. {MAKE_A_STORE}") from error
     except (RunError, PermissionError):
         raise
     except Exception as error:  # broken metadata raises whatever its parser does

@@ -18,7 +18,7 @@ from labeling import places
 from labeling.folder import inside
 from labeling.observations import ARRAYS, array_width
 from labeling.palette import is_colour
-from labeling.problems import StoreError, VideoError
+from labeling.problems import MAKE_A_STORE, StoreError, VideoError
 from labeling.review.log import ReviewError, read_log
 from labeling.schema import refuse_older
 from labeling.soundness import BLOCK, Place, check_cells, check_masks
@@ -46,7 +46,7 @@ def validate(store: str | places.Place) -> list[str]:
         raise
     except Exception as error:  # not there, no zarr, or metadata that is broken in some way
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        return [f"{path} is not a label store ({reason}). Make one with: spectrabox label FOLDER --out {path}"]
+        return [f"{path} is not a label store ({reason}). {MAKE_A_STORE}"]
     try:
         refuse_older(path, attributes(root))
     except StoreError as error:
