@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,9 @@ import pytest
 from tests.layout import browser, opened  # noqa: F401  fixtures for every test
 from training.envs import make
 from training.envs.video import record, write_episode
+
+# A shell has its background jobs ignore Ctrl-C, and what they start inherits that: the commands that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
