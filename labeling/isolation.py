@@ -166,7 +166,8 @@ def _forward(process: subprocess.Popen[str], answers: queue.Queue[str | None]) -
     assert process.stdout is not None
     try:
         for line in process.stdout:
-            answers.put(line)
+            if line.endswith("\n"):  # half a line is the last of a process that was killed while it spoke
+                answers.put(line)
     except ValueError:  # the pipe was closed by `close`
         pass
     answers.put(None)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import queue
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -9,7 +12,7 @@ import pytest
 
 from labeling.config import LabelConfig
 from labeling.folder import find_videos
-from labeling.isolation import Worker, WorkerKilled
+from labeling.isolation import Worker, WorkerKilled, _forward
 from labeling.jobs import Job
 from labeling.pipeline import open_run
 from labeling.problems import RunError
@@ -68,3 +71,12 @@ def test_a_worker_that_dies_while_given_a_job_was_killed(jobs: list[Job], monkey
     monkeypatch.setattr(worker, "start", lambda: process)
     with pytest.raises(WorkerKilled, match=r"0.mp4: the worker was killed"):
         worker.run(jobs[0])
+
+
+def test_half_an_answer_of_a_killed_worker_is_not_heard() -> None:
+    code = """import os; os.write(1, b'{"done": 1, "total": 2}\\n{"done": 2, "to'); os.kill(os.getpid(), 9)"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    answers: queue.Queue[str | None] = queue.Queue()
+    with process:
+        _forward(process, answers)
+    assert [answers.get_nowait() for _ in range(2)] == ['{"done": 1, "total": 2}\n', None]
