@@ -46,7 +46,7 @@ def _serve(request: dict[str, Any], answers: TextIO) -> None:
     from labeling.jobs import Job
     from labeling.locks import writing
     from labeling.pipeline import label_video, track_video
-    from labeling.problems import RunError, VideoError, storing
+    from labeling.problems import RunError, StoreError, VideoError, storing
     from labeling.store import Store
 
     def say(**message: Any) -> None:
@@ -71,7 +71,7 @@ def _serve(request: dict[str, Any], answers: TextIO) -> None:
         say(failed=str(error))
     except WeightsError as error:
         say(unfit=str(error))
-    except RunError as error:
+    except (RunError, StoreError) as error:
         say(stopped=str(error))
     except OSError as error:
         say(failed=f"{error.filename or job.source.path}: {error.strerror}. Check the disk and the permissions.")

@@ -5,17 +5,19 @@ from __future__ import annotations
 import queue
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+import zarr
 
 from labeling.config import LabelConfig
 from labeling.folder import find_videos
 from labeling.isolation import Worker, WorkerKilled, _forward
 from labeling.jobs import Job
 from labeling.pipeline import open_run
-from labeling.problems import RunError
+from labeling.problems import RunError, VideoError
 from labeling.work import ATTEMPTS, Workers
 from tests.faults.trouble import wait_for, workers_below, write_clips
 
@@ -80,3 +82,25 @@ def test_half_an_answer_of_a_killed_worker_is_not_heard() -> None:
     with process:
         _forward(process, answers)
     assert [answers.get_nowait() for _ in range(2)] == ['{"done": 1, "total": 2}\n', None]
+
+
+def test_what_nobody_thought_of_is_told_and_not_taken_for_a_crash(jobs: list[Job]) -> None:
+    """An error of a library, say: the user reads what it says."""
+
+    class Odd(Job):
+        def as_json(self) -> dict[str, object]:
+            return {**super().as_json(), "config": {"longest_side": "odd"}}
+
+    odd, worker = Odd("track", jobs[0].store, jobs[0].source), Worker()
+    with pytest.raises(VideoError, match=r"0.mp4: labeling stopped unexpectedly: .*Please report this"):
+        worker.run(odd)
+    assert worker.run(jobs[0])["frames"] == 24, "another is started"
+    worker.close()
+
+
+def test_a_store_that_is_damaged_meanwhile_ends_the_run_and_is_no_fault_of_a_video(jobs: list[Job]) -> None:
+    zarr.open_group(str(jobs[0].store), mode="r+").create_group("vocabulary", attributes={"complete": True})
+    worker = Worker()
+    with pytest.raises(RunError, match="vocabulary/prototypes is damaged"):
+        worker.run(replace(jobs[0], stage="label"))
+    worker.close()
