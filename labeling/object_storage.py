@@ -24,7 +24,7 @@ from zarr.storage import ObjectStore
 
 from labeling.pictures import is_numbered
 from labeling.places import StorageError, Url
-from labeling.problems import VideoError, shown
+from labeling.problems import Unreadable, VideoError, shown
 
 BLOCK = 1 << 22  # bytes of a download that are in memory at a time
 AT_ONCE = 8  # pictures of a folder that are fetched side by side
@@ -130,7 +130,7 @@ def state_of(url: Url) -> list[File]:
     one = facts_of(url)
     files = [one] if one else listed(url)[1]
     if not files:
-        raise VideoError(f"{shown(str(url))} does not exist: it was moved or deleted. Put it back.")
+        raise Unreadable(f"{shown(str(url))} does not exist: it was moved or deleted. Put it back.")
     return files
 
 
@@ -180,10 +180,10 @@ def _download(url: Url, copy: Path, watch: Callable[[], None] | None) -> None:
                 if watch:
                     watch()
     except FileNotFoundError as error:
-        raise VideoError(f"{shown(str(url))} does not exist: it was moved or deleted. Put it back.") from error
+        raise Unreadable(f"{shown(str(url))} does not exist: it was moved or deleted. Put it back.") from error
     except StorageError as error:
         if isinstance(error.__cause__, exceptions.PermissionDeniedError):  # it was listed: just this one is closed
-            raise VideoError(f"{shown(str(url))} may not be read: access is denied. Check its rights.") from error
+            raise Unreadable(f"{shown(str(url))} may not be read: access is denied. Check its rights.") from error
         raise
 
 

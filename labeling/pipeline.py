@@ -27,6 +27,7 @@ from labeling.labels import mean_embedding, track_categories, write_labels
 from labeling.migrations import bring_up_to_date
 from labeling.observations import Observations, ObservationWriter
 from labeling.places import Place, fetched, make_room, place, state_of
+from labeling.problems import Unreadable
 from labeling.profiles import assemble, names_of, parts_of, weights_of
 from labeling.proposals import FrameProposals
 from labeling.reacquire import Tracklet, relink
@@ -136,14 +137,19 @@ def tracks_are_current(
 
 
 def has_labels_of(store: Store, source: Source) -> bool:
-    """Whether the store's labels of a video are of the file that is there now, whatever settings made them."""
+    """Whether the store's labels of a video are of the file that is there now, whatever settings made them.
+
+    A file that cannot be read right now, as on a network disk that is half away, may well be the one that was labeled.
+    """
     group = complete_group(store.root, f"videos/{source.id}")
     if group is None:
         return False
     try:
         with fetched(source.path) as path:
             return bool(group.attrs.get("sha256") == Video(path).sha256())
-    except (VideoError, OSError):
+    except (Unreadable, OSError):
+        return True
+    except VideoError:
         return False
 
 

@@ -136,7 +136,7 @@ def fetched(source: Place, watch: Callable[[], None] | None = None) -> Iterator[
         try:
             yield copy
         except VideoError as error:
-            raise VideoError(str(error).replace(str(copy), str(source))) from error
+            raise type(error)(str(error).replace(str(copy), str(source))) from error
 
 
 State = list[tuple[str, int, int | str]]

@@ -20,6 +20,10 @@ class VideoError(Exception):
     """A video cannot be labeled; the message says why and what to do."""
 
 
+class Unreadable(VideoError):
+    """Nobody knows what is in a video: the disk or the storage does not give it out right now."""
+
+
 class StoreError(Exception):
     """A store cannot be used; the message says which and what to do."""
 
@@ -46,11 +50,11 @@ def in_short(error: BaseException, most: int = 200) -> str:
 
 @contextmanager
 def plainly(path: Path) -> Iterator[None]:
-    """Raise VideoError where reading `path` makes the operating system complain."""
+    """Raise Unreadable where reading `path` makes the operating system complain."""
     try:
         yield
     except OSError as error:
-        raise VideoError(f"{shown(path)} {_complaint(error)}") from error
+        raise Unreadable(f"{shown(path)} {_complaint(error)}") from error
 
 
 def _complaint(error: OSError) -> str:

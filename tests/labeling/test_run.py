@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -192,6 +193,29 @@ def test_video_that_became_unreadable_loses_its_labels(videos: Path, tmp_path: P
     store = open_store(out)
     assert len(store) == 2
     assert "one.mp4" in store.failures
+
+
+@pytest.mark.parametrize("fault", [errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE])
+def test_a_video_that_the_disk_does_not_give_out_keeps_its_labels(
+    videos: Path, reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int
+) -> None:
+    """Of a network disk that is half away: names are listed, and whoever asks for more gets an error."""
+    out, stat = tmp_path / "labels.zarr", Path.stat
+    shutil.copytree(reference, out)
+
+    def refused(path: Path, **options: bool) -> os.stat_result:
+        if path == videos / "one.mp4":
+            raise OSError(fault, os.strerror(fault), str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    (failed,) = label_folder(videos, out).failed
+    assert failed.source == "one.mp4"
+    assert os.strerror(fault) in failed.failure
+    monkeypatch.undo()
+    assert len(open_store(out)["one"].tracks) == 2
+    assert label_folder(videos, out).up_to_date
+    assert contents(out) == contents(reference)
 
 
 def test_two_runs_do_not_share_a_store(videos: Path, tmp_path: Path) -> None:

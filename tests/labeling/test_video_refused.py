@@ -119,7 +119,7 @@ def test_what_may_not_be_read_is_reported(tmp_path, kind):
     locked.chmod(0)
     answer = odd_videos.without_rights(tmp_path, lambda: str(len(read(path))))
     locked.chmod(0o755)
-    assert answer.startswith("VideoError")
+    assert answer.startswith("Unreadable")
     assert "permission denied" in answer
     assert locked.name in answer
 
