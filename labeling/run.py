@@ -10,7 +10,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -129,12 +129,16 @@ class LabelRun:
                 self._fail(source, str(error))
 
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
-        WORKERS.end(self._id, self._keep_workers)
-        if kind is not None and issubclass(kind, RunError) and is_quiet(self.out):
-            for stage, id in self._begun:
-                pipeline.forget_unfinished(self.store, f"{'stages' if stage == 'track' else 'videos'}/{id}")
-            pipeline.forget_unfinished(self.store, "vocabulary")
-        self._stack.close()
+        with self._stack:
+            WORKERS.end(self._id, self._keep_workers)
+            if kind is not None and issubclass(kind, RunError) and is_quiet(self.out):
+                with suppress(OSError, StoreError):  # the reason why the run ends is told, not that this failed, too
+                    self._forget_unfinished()
+
+    def _forget_unfinished(self) -> None:
+        for stage, id in self._begun:
+            pipeline.forget_unfinished(self.store, f"{'stages' if stage == 'track' else 'videos'}/{id}")
+        pipeline.forget_unfinished(self.store, "vocabulary")
 
     @contextmanager
     def working(self) -> Iterator[None]:

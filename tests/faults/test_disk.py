@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from labeling.run import RunError, label_folder
+from labeling.folder import Source
+from labeling.run import Listener, RunError, label_folder
 from labeling.validate import validate
 from tests.faults.trouble import remount, small_disk, write_clips
 from tests.labeling.test_run import contents
@@ -73,4 +75,22 @@ def test_a_read_only_disk_is_named_and_what_it_holds_can_be_used(clips: Path, re
         assert contents(out) == before
         remount(disk, "rw")
         assert not label_folder(videos, out).failed
+        assert validate(out) == []
+
+
+def test_a_disk_that_becomes_read_only_midway_is_named(clips: Path, tmp_path: Path) -> None:
+    """What is half-written cannot be removed, then; the user reads why the run ended, and the next one goes on."""
+    with small_disk(tmp_path / "disk", 64 << 20) as disk:
+        out = disk / "labels.zarr"
+
+        class Failing(Listener):
+            def frames(self, source: Source, done: int, expected: int) -> None:
+                if any((out / "stages").glob("*/zarr.json")):
+                    subprocess.run(["mount", "-o", "remount,ro", disk], check=False)  # fails while a file is written
+
+        with pytest.raises(RunError) as refused:
+            label_folder(clips, out, workers=1, listener=Failing())
+        assert str(refused.value).startswith(f"{out}: the disk is read-only."), refused.value
+        remount(disk, "rw")
+        assert not label_folder(clips, out).failed
         assert validate(out) == []
