@@ -174,7 +174,7 @@ def track_video(
         passed = _Progress(progress)
         video = Video(path, config.longest_side, watch=passed.handed_out)
         passed.expected = video.expected_frames
-        sha256 = video.sha256()
+        sha256 = video.sha256(passed.going_on)
         group = fresh_group(store.root, f"stages/{source.id}")
         writer = ObservationWriter(group, video.scale, video.working_height, video.working_width)
         asked = time.monotonic()
@@ -335,6 +335,10 @@ class _Progress:
     def handed_out(self) -> None:
         """The video handed out one more frame, for the first time or again."""
         self._handed += 1
+        self.going_on()
+
+    def going_on(self) -> None:
+        """Something is done: a video that takes long to read is not one that hangs."""
         if self._report and time.monotonic() - self._reported > REPORT_EVERY:
             scanned = min(self._handed, self.expected or self._handed)
             self._report((scanned + len(self.times)) // 2, self.expected)

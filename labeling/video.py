@@ -75,13 +75,15 @@ class Video:
                     self._watch()
                 yield frame
 
-    def sha256(self) -> str:
-        """Hash of the file's bytes, or of all pictures of a folder in their order."""
+    def sha256(self, watch: Callable[[], None] | None = None) -> str:
+        """Hash of the file's bytes, or of all pictures of a folder in their order; `watch` is called now and then."""
         digest = hashlib.sha256()
         for path in self._pictures or [self.path]:
             with plainly(path), path.open("rb") as file:
                 while block := file.read(1 << 20):
                     digest.update(block)
+                    if watch:
+                        watch()
         return digest.hexdigest()
 
     def _probe(self) -> tuple[float, int]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,8 +18,8 @@ import numpy as np
 import psutil
 import pytest
 
-from labeling import open_store
-from labeling.config import load_config
+from labeling import open_store, pipeline
+from labeling.config import LabelConfig, load_config
 from labeling.folder import find_videos
 from labeling.isolation import Worker
 from labeling.jobs import Job
@@ -26,7 +27,7 @@ from labeling.locks import locked
 from labeling.run import LabelRun, RunError, label_folder
 from labeling.store import StoreError
 from labeling.validate import validate
-from labeling.video import VideoError
+from labeling.video import Frame, Video, VideoError
 from labeling.work import work
 from tests.labeling.odd_videos import video
 
@@ -257,6 +258,23 @@ def test_hanging_worker_is_given_up(videos: Path, tmp_path: Path) -> None:
     os.kill(worker.start().pid, signal.SIGSTOP)
     with pytest.raises(VideoError, match="no progress for 1 seconds"):
         worker.run(Job("track", tmp_path / "labels.zarr", source, patience=1.0))
+
+
+def test_a_large_file_on_a_slow_disk_is_not_one_that_hangs(
+    videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Progress is heard of while its bytes are read for the hash, long before the first frame."""
+
+    def no_frame(self: Video, start: int = 0) -> Iterator[Frame]:
+        raise VideoError("as far as this")
+
+    monkeypatch.setattr(pipeline, "REPORT_EVERY", -1.0)
+    monkeypatch.setattr(Video, "frames", no_frame)
+    (source,), heard = find_videos(videos / "room.mp4").sources, list[tuple[int, int]]()
+    store = pipeline.open_run(tmp_path / "labels.zarr", videos, LabelConfig())
+    with pytest.raises(VideoError, match="as far as this"):
+        pipeline.track_video(store, source, LabelConfig(), progress=lambda *reached: heard.append(reached))
+    assert heard == [(0, 40)]
 
 
 def test_labels_of_another_folder_are_not_overwritten(videos: Path, reference: Path, tmp_path: Path) -> None:
