@@ -53,7 +53,15 @@ class Owner:
     @property
     def is_dead(self) -> bool:
         """Whether it was a process of this machine, and is gone."""
-        return self.machine == _machine() and not Path(f"/proc/{self.process}").exists()
+        if self.machine != _machine():
+            return False
+        try:
+            os.kill(self.process, 0)  # no signal, but an error if there is nobody: also where there is no /proc
+        except ProcessLookupError:
+            return True
+        except (OSError, OverflowError):  # another user's, or no number of a process
+            return False
+        return False
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.machine.partition(' ')[0]}"
@@ -66,8 +74,9 @@ class Owner:
     def from_bytes(cls, content: bytes) -> Owner:
         """Who wrote a lock."""
         try:
-            return cls(**{str(name): value for name, value in json.loads(content).items()})
-        except (AttributeError, ValueError, TypeError):
+            found = cls(**{str(name): value for name, value in json.loads(content).items()})
+            return cls(str(found.machine), int(found.process), str(found.lease), str(found.renewed))
+        except (AttributeError, ValueError, TypeError, OverflowError):
             return cls("an unknown machine", 0, "")
 
 

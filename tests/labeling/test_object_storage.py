@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -180,6 +181,18 @@ def test_lock_is_renewed_and_one_that_is_renewed_is_not_taken_over(
     monkeypatch.setattr(leases, "STALE", -3600.0)  # by a clock that is an hour ahead
     with LabelRun(CLIPS, labels), pytest.raises(RunError, match="another run"):
         label_folder(CLIPS, labels)
+
+
+def test_only_a_process_that_is_gone_is_dead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also where there is no /proc to look into, as on a Mac: there, everybody looked dead."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    monkeypatch.setattr(leases, "Path", lambda name: tmp_path / name.lstrip("/"))
+    me = Owner.new()
+    assert not me.is_dead
+    assert replace(me, process=ended.pid).is_dead
+    assert not replace(me, process=ended.pid, machine="another").is_dead
+    assert not replace(me, process=1 << 70).is_dead
 
 
 def test_run_that_lost_its_lock_stops(labels: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
