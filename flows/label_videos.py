@@ -19,6 +19,7 @@ from flows.listening import HeardBy
 from flows.runners import RunnerName, gpu_turn, lot_name, lots, make_runner, results
 from labeling.config import LabelConfig
 from labeling.jobs import Done, Job
+from labeling.locks import writing
 from labeling.places import Place
 from labeling.profiles import Device, ProfileName, has_networks
 from labeling.run import LabelRun, Listener, Summary, side_by_side
@@ -95,9 +96,10 @@ def track(jobs: list[Job]) -> list[Done]:
     """Proposals, embeddings and tracks of a few videos, one after another."""
     listener = heard_by.listener  # of this process: there is none in others
     done = []
-    for job in jobs:
-        with gpu_turn(job.device, has_networks(job.config)):
-            done.append(work(job, partial(listener.frames, job.source) if listener else None))
+    with writing(jobs[0].store):  # also between two videos: a Dask worker does not notice that the flow was killed
+        for job in jobs:
+            with gpu_turn(job.device, has_networks(job.config)):
+                done.append(work(job, partial(listener.frames, job.source) if listener else None))
     return done
 
 
@@ -110,7 +112,8 @@ def find_categories(run: LabelRun) -> str:
 @task(cache_policy=NO_CACHE, task_run_name=lot_name)  # type: ignore[arg-type]  # its protocol wants a class method
 def label(jobs: list[Job]) -> list[Done]:
     """Categories, identities and filters of a few videos, one after another."""
-    return [work(job) for job in jobs]
+    with writing(jobs[0].store):
+        return [work(job) for job in jobs]
 
 
 @task(cache_policy=NO_CACHE)

@@ -24,12 +24,13 @@ from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.exceptions import ObjectAlreadyExists
 
 from flows import evaluate_world_model, reproduce, runners, train_world_model
-from flows.label_videos import label_videos
+from flows.label_videos import label, label_videos, track
 from flows.runners import GPU_LIMIT, RunnerName, gpu_turn, lots
 from labeling import devices
 from labeling.config import load_config
 from labeling.folder import Source
-from labeling.jobs import Job
+from labeling.jobs import Done, Job
+from labeling.locks import is_quiet
 from labeling.problems import RunError
 from labeling.run import label_folder
 from tests.faults.trouble import wait_for
@@ -104,6 +105,23 @@ def test_many_videos_share_tasks(
     assert contents(tmp_path / "labels.zarr") == expected
     shared = {f"{stage} {lot}" for stage in ("track", "label") for lot in ("0.mp4 and 1 more", "2.mp4")}
     wait_for(lambda: shared <= tasks_of_the_last_run(api))
+
+
+def test_a_task_has_the_store_also_between_two_videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Dask worker goes on with its task when the flow is killed: the next run must not begin in between."""
+    (tmp_path / "labels.zarr" / "stages").mkdir(parents=True)
+    quiet = list[bool]()
+
+    def look(job: Job, progress: object = None) -> Done:
+        quiet.append(is_quiet(job.store))
+        return Done(job.source)
+
+    monkeypatch.setattr("flows.label_videos.work", look)
+    jobs = [Job("track", tmp_path / "labels.zarr", Source(name, name, Path(name))) for name in ("0.mp4", "1.mp4")]
+    track.fn(jobs)
+    label.fn(jobs)
+    assert quiet == [False] * 4
+    assert is_quiet(jobs[0].store)
 
 
 def test_lots_are_large_where_videos_are_many_and_small_in_the_end() -> None:
