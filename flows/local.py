@@ -34,8 +34,12 @@ QUIET = {
 # What a server that ends with its run need not do: nobody plans other runs on it, or has it react to events.
 IDLE = ("SCHEDULER", "LATE_RUNS", "FOREMAN", "PAUSE_EXPIRATIONS", "CANCELLATION_CLEANUP", "TRIGGERS")
 SPARING = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in IDLE}
-# The server ends when its standard input does: in the end, and also when the process that started it is killed.
-LEASH = '"$@" & server=$!; cat > /dev/null; kill $server; wait $server'
+# The server ends when its standard input does: in the end, and also when the process that started it is killed. When it
+# ends by itself, so does the shell, and why is in the log.
+LEASH = (
+    'exec 3<&0; "$@" 3<&- & server=$!; (cat <&3 > /dev/null; kill $server) & leash=$!; exec 3<&-; wait $server; '
+    "kill $leash"
+)
 LOCALHOST, EVERYWHERE = "127.0.0.1", "0.0.0.0"
 PATIENCE = 180.0  # seconds for the server to start; the first start on a machine creates its database
 GRACE = 10.0  # seconds for the server to stop by itself

@@ -15,10 +15,12 @@ import numpy as np
 import psutil
 import pytest
 from prefect.exceptions import ParameterTypeError
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import doctor
 from flows.label_videos import label_videos
-from labeling.run import label_folder
+from flows.local import server
+from labeling.run import RunError, label_folder
 from tests.conftest import Command
 from tests.labeling.odd_videos import video
 from tests.labeling.test_run import contents
@@ -149,6 +151,18 @@ def test_server_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
     run.wait()
     _, left = psutil.wait_procs(started, timeout=20)
     assert not left
+
+
+def test_a_server_that_cannot_start_says_why_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///{tmp_path}/nowhere/prefect.db")
+    known, began = psutil.Process().children(recursive=True), time.monotonic()
+    with pytest.raises(RunError) as refused, temporary_settings(restore_defaults={PREFECT_API_URL}), server():
+        pass
+    assert str(refused.value).startswith("the Prefect server did not start: ")
+    assert "does not answer" not in str(refused.value), refused.value
+    assert time.monotonic() - began < 60
+    assert [child for child in psutil.Process().children(recursive=True) if child not in known] == []
 
 
 def test_the_doctor_names_the_server_that_answers(api: str) -> None:
