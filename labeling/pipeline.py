@@ -40,6 +40,7 @@ from labeling.video import Video, VideoError
 from labeling.vocabulary import Vocabulary
 from labeling.zarr_io import (
     array_at,
+    attributes,
     complete_group,
     fresh_group,
     group_at,
@@ -127,13 +128,14 @@ def tracks_are_current(
     group = complete_group(store.root, f"stages/{source.id}")
     if group is None:
         return False
-    sha256 = str(group.attrs["sha256"])
-    if of_file and group.attrs["fingerprint"] != (now := fingerprint(source.path)):
+    facts = attributes(group)  # of which any may be missing if the store is damaged: then the video is tracked anew
+    sha256 = str(facts.get("sha256"))
+    if of_file and facts.get("fingerprint") != (now := fingerprint(source.path)):
         with fetched(source.path) as path:
             sha256 = Video(path).sha256()
-        if group.attrs["sha256"] == sha256:
+        if facts.get("sha256") == sha256:
             update_attributes(group, {"fingerprint": now})
-    return bool(group.attrs["recipe"] == track_recipe(config, sha256, hashes))
+    return bool(facts.get("recipe") == track_recipe(config, sha256, hashes))
 
 
 def has_labels_of(store: Store, source: Source) -> bool:
@@ -208,7 +210,7 @@ def known_vocabulary(store: Store, config: LabelConfig, hashes: dict[str, str]) 
     known = store.vocabulary
     if known is None or not known.alive.any():
         return None
-    return known if store.root["vocabulary"].attrs["recipe"] == _vocabulary_recipe(config, hashes) else None
+    return known if store.root["vocabulary"].attrs.get("recipe") == _vocabulary_recipe(config, hashes) else None
 
 
 def fit_vocabulary(
@@ -246,8 +248,8 @@ def _vocabulary_recipe(config: LabelConfig, hashes: dict[str, str]) -> str:
 def labels_are_current(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> bool:
     """Whether the video's labels in the store are those that this run would make."""
     group = complete_group(store.root, f"videos/{source.id}")
-    tracks = str(group_at(store.root, f"stages/{source.id}").attrs["recipe"])
-    return group is not None and group.attrs["recipe"] == label_recipe(config, tracks, words.fingerprint)
+    tracks = str(group_at(store.root, f"stages/{source.id}").attrs.get("recipe"))
+    return group is not None and group.attrs.get("recipe") == label_recipe(config, tracks, words.fingerprint)
 
 
 def label_video(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> None:

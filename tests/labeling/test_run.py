@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+import zarr
 
 from labeling import open_store, pipeline
 from labeling.config import LabelConfig, load_config
@@ -217,6 +219,28 @@ def test_a_video_that_the_disk_does_not_give_out_keeps_its_labels(
     assert len(open_store(out)["one"].tracks) == 2
     assert label_folder(videos, out).up_to_date
     assert contents(out) == contents(reference)
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        ("stages/one.mp4", "sha256"), ("stages/one.mp4", "fingerprint"), ("stages/one.mp4", "recipe"),
+        ("videos/one.mp4", "recipe"), ("vocabulary", "recipe"),
+    ],
+)  # fmt: skip
+def test_what_the_store_no_longer_knows_is_found_again(
+    videos: Path, reference: Path, tmp_path: Path, group: str, name: str
+) -> None:
+    out = tmp_path / "labels.zarr"
+    shutil.copytree(reference, out)
+    damaged = zarr.open_group(str(out), mode="r+")[group]
+    del damaged.attrs[name]
+    assert not label_folder(videos, out, workers=1).failed
+    assert validate(out) == []
+    after, before = contents(out), contents(reference)
+    file = f"{group}/zarr.json"
+    assert json.loads(after.pop(file)) == json.loads(before.pop(file))  # in whichever order
+    assert after == before
 
 
 def test_two_runs_do_not_share_a_store(videos: Path, tmp_path: Path) -> None:
