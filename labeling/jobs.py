@@ -43,7 +43,7 @@ class Job:
         return {
             "stage": self.stage, "store": str(self.store), "id": self.source.id, "relative": self.source.relative,
             "path": str(self.source.path), "config": self.config.model_dump(mode="json"), "device": self.device,
-            "hashes": self.hashes,
+            "hashes": self.hashes, "run": self.run,
         }  # fmt: skip
 
     @classmethod
@@ -51,7 +51,10 @@ class Job:
         """A job that came as JSON."""
         source = Source(values["id"], values["relative"], place(values["path"]))
         config = LabelConfig(**values["config"])
-        return cls(values["stage"], place(values["store"]), source, config, values["device"], values["hashes"])
+        return cls(
+            values["stage"], place(values["store"]), source, config, values["device"], values["hashes"],
+            run=values["run"],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

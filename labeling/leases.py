@@ -46,9 +46,9 @@ class Owner:
     renewed: str = ""  # when: makes the content, and so the tag, another one each time
 
     @classmethod
-    def new(cls) -> Owner:
+    def new(cls, lease: str = "") -> Owner:
         """This process."""
-        return cls(_machine(), os.getpid(), uuid.uuid4().hex)
+        return cls(_machine(), os.getpid(), lease or uuid.uuid4().hex)
 
     @property
     def is_dead(self) -> bool:
@@ -81,8 +81,8 @@ class Owner:
 
 
 @contextmanager
-def leased(store: Url) -> Iterator[Callable[[], None]]:
-    """Hold a store in a bucket for this run alone; RunError if another run has it.
+def leased(store: Url, run: str = "") -> Iterator[Callable[[], None]]:
+    """Hold a store in a bucket for this run alone; RunError if another run has it. Workers know it by the name `run`.
 
     Yields a check, which raises RunError if the lock was lost: this process was stopped for so long that another run
     took the store to be free.
@@ -93,7 +93,7 @@ def leased(store: Url) -> Iterator[Callable[[], None]]:
     names = [*folders, *(name for name, _, _ in files)]
     if names and "zarr.json" not in names:
         raise RunError(f"{store} holds other files ({min(names)}) and is no label store. Choose another --out.")
-    lock, me = store.with_name(f"{store.name}.lock"), Owner.new()
+    lock, me = store.with_name(f"{store.name}.lock"), Owner.new(run)
     lease = _Lease(lock, me, _acquired(lock, me, store))
     try:
         _refuse_careless_storage(lock, me)
@@ -110,6 +110,14 @@ def leased_by(store: Url) -> str:
         return ""
     is_stale = (datetime.now(UTC) - since).total_seconds() > STALE
     return "" if owner.is_dead or is_stale else f"by {owner}"
+
+
+def refuse_ended(store: Url, run: str) -> None:
+    """RunError unless a run still holds a store: its workers may be elsewhere, and not notice that it was killed."""
+    with suppress(FileNotFoundError):
+        if _read(store.with_name(f"{store.name}.lock"))[1].lease == run:
+            return
+    raise RunError(f"the run that this was for no longer holds {store}: it was ended, or another took over.")
 
 
 def _acquired(lock: Url, me: Owner, store: Url) -> str:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from labeling.files import refuse_links
-from labeling.places import Place, Url, leased, leased_by
+from labeling.places import Place, Url, leased, leased_by, refuse_ended
 from labeling.problems import RunError, StoreTaken
 
 PATIENCE = 30.0  # seconds for the workers of an earlier run to end
@@ -26,13 +26,13 @@ Check = Callable[[], None]  # raises RunError if the store is no longer ours
 
 
 @contextmanager
-def locked(out: Place) -> Iterator[Check]:
+def locked(out: Place, run: str = "") -> Iterator[Check]:
     """Hold the store for this run alone; RunError if another run has it, or workers of one still write.
 
     Yields a check that raises RunError if the lock was lost, as can happen in a bucket.
     """
     if isinstance(out, Url):
-        with leased(out) as check:
+        with leased(out, run) as check:
             yield check
         return
     try:
@@ -58,9 +58,11 @@ def locked(out: Place) -> Iterator[Check]:
 
 
 @contextmanager
-def writing(out: Place) -> Iterator[None]:
-    """Say that a worker writes to the store; any number may at the same time."""
+def writing(out: Place, run: str = "") -> Iterator[None]:
+    """Say that a worker of `run` writes to the store; any number may at the same time."""
     if isinstance(out, Url):  # a run that takes over from a killed one gives its workers time to notice
+        if run:
+            refuse_ended(out, run)
         yield
         return
     with _open(out / "stages") as handle:

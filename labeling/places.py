@@ -196,13 +196,21 @@ def folders_in(folder: Place) -> list[str]:
 
 
 @contextmanager
-def leased(store: Url) -> Iterator[Callable[[], None]]:
+def leased(store: Url, run: str = "") -> Iterator[Callable[[], None]]:
     """Hold a store in a bucket for one run alone; see `leases.py`."""
     _storage()
     from labeling import leases
 
-    with leases.leased(store) as check:
+    with leases.leased(store, run) as check:
         yield check
+
+
+def refuse_ended(store: Url, run: str) -> None:
+    """RunError unless a run still holds a store in a bucket."""
+    _storage()
+    from labeling import leases
+
+    leases.refuse_ended(store, run)
 
 
 def leased_by(store: Url) -> str:

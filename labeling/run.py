@@ -111,7 +111,7 @@ class LabelRun:
 
     def __enter__(self) -> LabelRun:
         with ExitStack() as stack:
-            self._check = stack.enter_context(locked(self.out))
+            self._check = stack.enter_context(locked(self.out, self._id))
             with storing(self.out):
                 self._plan()
             self._stack = stack.pop_all()

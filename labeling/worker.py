@@ -54,7 +54,7 @@ def _serve(request: dict[str, Any], answers: TextIO) -> None:
 
     job = Job.from_json(request)
     try:
-        with storing(job.store), writing(job.store):
+        with storing(job.store), writing(job.store, job.run):
             store = Store(job.store, mode="a")
             if job.stage == "track":
                 _load(job)

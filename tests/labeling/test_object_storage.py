@@ -30,6 +30,7 @@ from labeling.places import StorageError, Url, fetched, place
 from labeling.run import LabelRun, RunError, label_folder
 from labeling.validate import validate
 from labeling.video import VideoError
+from labeling.work import work
 from tests.labeling import odd_videos
 from tests.labeling.test_run import contents
 from tests.object_storage import SECRET, Bucket, s3_server
@@ -204,6 +205,20 @@ def test_run_that_lost_its_lock_stops(labels: str, bucket: Bucket, monkeypatch: 
             run.fit()
     assert "labels.zarr.lock" in bucket.keys(""), "the lock of another run is left alone"
     bucket.delete("labels.zarr.lock")
+
+
+def test_a_worker_of_a_run_that_lost_its_lock_writes_nothing(labels: str, bucket: Bucket) -> None:
+    """One of a Dask cluster: it goes on with what it has to do when the flow was killed, and another is at it."""
+    before = bucket.contents("labels.zarr")
+    with LabelRun(CLIPS, labels) as run:
+        job = run.job("track", run.folder.sources[0])
+        bucket.put("labels.zarr.lock", Owner("another machine", 1, "a lease").as_bytes())
+        with pytest.raises(RunError, match=r"no longer holds s3://bucket/labels\.zarr"):
+            work(job)
+        bucket.delete("labels.zarr.lock")
+        with pytest.raises(RunError, match="no longer holds"):
+            work(job)
+    assert bucket.contents("labels.zarr") == before
 
 
 def test_copies_are_gone_in_the_end_also_of_videos_that_fail(
