@@ -127,7 +127,7 @@ def server(host: str = LOCALHOST, port: int = 0, page: bool = False) -> Iterator
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
-            env={**os.environ, **QUIET, **(_page_settings() if page else SPARING)},
+            env={**_to_itself(url), **os.environ, **QUIET, **(_page_settings() if page else SPARING)},
             start_new_session=True,  # Ctrl-C reaches the run alone, which then ends the server
         )
         try:
@@ -145,6 +145,11 @@ def server(host: str = LOCALHOST, port: int = 0, page: bool = False) -> Iterator
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+
+
+def _to_itself(url: str) -> dict[str, str]:
+    """Only its own page talks to a server: Prefect lets every site that is open in the user's browser start runs."""
+    return {"PREFECT_SERVER_CORS_ALLOWED_ORIGINS": url.removesuffix("/api")}
 
 
 def _page_settings() -> dict[str, str]:

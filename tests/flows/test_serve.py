@@ -133,6 +133,19 @@ def test_every_deployment_has_a_form_with_types_descriptions_and_choices(serving
     assert "nball-success" in found["reproduce-paper"]["properties"]["table"]["enum"]
 
 
+def test_another_site_in_the_browser_may_neither_read_nor_start_anything(serving: Serving) -> None:
+    there = {"origin": "https://another.example"}
+    asks = {**there, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+    refused = httpx.options(f"{serving.api}/deployments/filter", headers=asks)
+    answered = httpx.post(f"{serving.api}/deployments/filter", headers=there, json={})
+    assert refused.status_code == 400
+    for answer in (refused, answered):
+        assert "access-control-allow-origin" not in answer.headers
+    disguised = {**there, "content-type": "text/plain"}  # of a form, for which no browser asks first
+    made = httpx.post(f"{serving.api}/flows/", headers=disguised, content=b'{"name": "theirs"}')
+    assert made.status_code == 422, made.text
+
+
 @pytest.mark.parametrize("wrong", [{"device": "gpu"}, {"workers": -1}, {"config": {"filters": {"overlap": 7}}}])
 def test_a_wrong_parameter_is_refused_by_the_server(serving: Serving, wrong: dict[str, Any]) -> None:
     (deployment,) = [one for one in serving.ask("deployments") if one["name"] == "label-videos"]
