@@ -71,19 +71,25 @@ def prefect_here() -> Iterator[None]:
     with server() as url:
         from prefect.settings import PREFECT_API_URL, temporary_settings
 
-        with temporary_settings(updates={PREFECT_API_URL: url}), _in_reach(url):
+        with temporary_settings(updates={PREFECT_API_URL: url}), in_reach(url):
             yield
 
 
 @contextmanager
-def _in_reach(url: str) -> Iterator[None]:
-    """RunError where the server cannot be reached; Prefect tries for a while before it says so."""
+def in_reach(url: str) -> Iterator[None]:
+    """RunError where the server cannot be reached, or refuses; Prefect tries for a while before it says so."""
     import httpx
 
     from labeling.problems import RunError
 
     try:
         yield
+    except httpx.HTTPStatusError as error:
+        answer = f"{error.response.status_code} {error.response.reason_phrase}"
+        remedy = "What is done is kept: look at its log, and run the same command again to go on."
+        if error.response.status_code == httpx.codes.UNAUTHORIZED:
+            remedy = "It asks for a password: set PREFECT_API_AUTH_STRING=name:password."
+        raise RunError(f"the Prefect server at {url} refuses ({answer}). {remedy}") from error
     except (httpx.TransportError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not str(error).startswith("Failed to reach API"):
             raise

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from flows.console import errors, plain_errors, terminal
-from flows.local import LOCALHOST, configured_server, server
+from flows.local import LOCALHOST, configured_server, in_reach, server
 from flows.logs import CONSOLE
 from labeling.run import RunError
 
@@ -51,7 +51,7 @@ def serve(host: str = LOCALHOST, port: int = PORT, limit: int = LIMIT) -> None:
         with server(host, port, page=True) as url:
             from prefect.settings import PREFECT_API_URL, temporary_settings
 
-            with temporary_settings(updates={PREFECT_API_URL: url}):
+            with temporary_settings(updates={PREFECT_API_URL: url}), in_reach(url):
                 _carry_out(url, limit, ours=not configured)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -51,3 +54,26 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     (line,) = said.strip().splitlines()
     assert line.startswith("error the Prefect server at http://127.0.0.1:9/api cannot be reached. Start it")
     assert not (tmp_path / "labels.zarr").exists()
+
+
+@pytest.mark.parametrize("command", ["label", "serve"])
+def test_a_server_that_asks_for_a_password_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    clips = write_clips(tmp_path / "clips", count=1)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_SERVER_API_AUTH_STRING", "name:password")
+        with server() as url:
+            patch.undo()
+            options = [str(clips), "--out", str(tmp_path / "labels.zarr"), "--flow"] if command == "label" else []
+            run = subprocess.run(
+                [sys.executable, "-m", "flows.cli", command, *options], capture_output=True, text=True, timeout=120,
+                check=False, env={**os.environ, "COLUMNS": "400", "PREFECT_API_URL": url},
+            )  # fmt: skip
+    assert run.returncode == 2, run.stderr
+    said = run.stderr.strip().splitlines()
+    assert said == [
+        f"error the Prefect server at {url} refuses (401 Unauthorized). It asks for a password: set "
+        "PREFECT_API_AUTH_STRING=name:password."
+    ]
