@@ -121,7 +121,8 @@ class Watcher:
         """Have a run label what is due; whether there could be one."""
         due = self._due(look)
         fresh = {source.relative for source in due}
-        others = {name: why for name, why in self.failures.items() if name in look.names - fresh}
+        known = look.names - fresh
+        others = {name: why for name, why in self.failures.items() if name in known}
         try:
             summary, known_gone = self._label(Folder(self._lookout.root, due, others | look.unreadable))
             self._began, self._said, self._unreadable = True, "", look.unreadable

@@ -17,10 +17,11 @@ import psutil
 import pytest
 
 from labeling import open_store
+from labeling.folder import Source
 from labeling.locks import locked
 from labeling.report import write_report
-from labeling.run import RunError, label_folder
-from labeling.settled import Lookout
+from labeling.run import RunError, Summary, label_folder
+from labeling.settled import Look, Lookout
 from labeling.validate import validate
 from labeling.watching import Habits, Watcher
 from tests.faults.trouble import files_in, wait_for, workers_below
@@ -218,6 +219,18 @@ def test_a_look_at_thousands_of_files_is_cheap(tmp_path: Path) -> None:
     lookout.look()
     began = time.thread_time()
     assert len(lookout.look().settled) == 5000
+    assert time.thread_time() - began < 1.0
+
+
+def test_a_round_beside_thousands_of_bad_videos_is_cheap(tmp_path: Path) -> None:
+    """They are not tried again, and none of them costs a look at all the others."""
+    names = [f"{number}.mp4" for number in range(5000)]
+    idle = Summary(tmp_path / "labels.zarr", [], "", True, [], [], 0, 0)
+    watcher = Watcher(tmp_path, tmp_path / "labels.zarr", do=lambda run: idle)
+    watcher.failures, watcher._done = dict.fromkeys(names, "bad"), dict.fromkeys(names, 0)
+    look = Look({Source(name, name, tmp_path / name): 0 for name in names}, [], {})
+    began = time.thread_time()
+    assert watcher._round(look)
     assert time.thread_time() - began < 1.0
 
 
