@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Column, Table
 
 from labeling.checkpoints import WeightsError
@@ -30,8 +31,20 @@ if TYPE_CHECKING:
 
 ROWS = 50  # of the table of a run: nobody reads more, and it is failures that must not scroll away
 
-terminal = Console()
-errors = Console(stderr=True)
+CODES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+class Terminal(Console):
+    """Shows codes for a terminal that are in a text as text: names of files and categories come from anywhere."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The parts of what is shown; those of rich's own that are codes stay what they are."""
+        for part in super().render(renderable, options):
+            yield part if part.control else part._replace(text=part.text.translate(CODES))
+
+
+terminal = Terminal()
+errors = Terminal(stderr=True)
 
 
 @contextmanager

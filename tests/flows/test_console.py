@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from rich.text import Text
 
 from flows import console
 from labeling.run import Outcome, Summary
@@ -16,7 +16,7 @@ from labeling.tally import Labeled
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     paper = io.StringIO()
-    monkeypatch.setattr(console, "terminal", Console(file=paper, width=120))
+    monkeypatch.setattr(console, "terminal", console.Terminal(file=paper, width=120))
     monkeypatch.setattr(console, "open_store", lambda path: None)
     monkeypatch.setattr(console, "misfits", lambda store: [])
     return paper
@@ -57,3 +57,13 @@ def test_videos_that_all_failed_are_all_named(printed: io.StringIO) -> None:
     text = printed.getvalue()
     assert all(f"failed bad-{number}.mp4:" in text for number in range(60))
     assert "left out" not in text
+
+
+def test_codes_for_a_terminal_in_a_name_are_shown_as_text(printed: io.StringIO) -> None:
+    """Of a file that somebody sent: it could clear the screen, or rename the window."""
+    name = "\x1b]0;mine\x07\x1b[2J\x9b31m.mp4"
+    bad = Outcome(name, failure=f"{name} is empty")
+    console.print_summary(Summary(Path("labels.zarr"), [bad], name, False, [name], [], 0, 0))
+    console.terminal.print(Text(name))
+    assert not {"\x1b", "\x07", "\x9b"} & set(printed.getvalue())
+    assert "\\x1b[2J" in printed.getvalue()
