@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,6 +18,10 @@ from training.config import Device, Precision, TrainError
 if TYPE_CHECKING:
     from accelerate import Accelerator  # type: ignore[import-untyped]
 
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # names of glibc's settings
+KEPT = 1 << 30  # bytes that may lie free
+LARGEST = (1 << 30, 1 << 25)  # a piece of memory that is kept; older versions of glibc allow no more than the second
+
 
 @contextmanager
 def accelerated(precision: Precision, device: Device) -> Iterator[Accelerator]:
@@ -25,6 +30,8 @@ def accelerated(precision: Precision, device: Device) -> Iterator[Accelerator]:
     from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
 
     kind = available(device)
+    if kind == "cpu":
+        keep_memory()
     half = precision == "bf16" or (precision == "auto" and kind == "cuda")
     # Accelerate remembers its first precision and device for the whole process: a second run may want others.
     AcceleratorState._reset_state(reset_partial_state=True)
@@ -46,3 +53,17 @@ def available(device: Device) -> str:
     if not there[device]:
         raise TrainError(f"There is no {device} device here. Leave --device out, or choose cpu.")
     return device
+
+
+def keep_memory() -> None:
+    """Let memory that was freed stay with this process.
+
+    glibc gives large pieces back at once, and a training step asks for the same ones again: handing them over, page by
+    page, is an eighth of its time on a CPU. Where there is no glibc, nothing is done.
+    """
+    try:
+        settings = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        return
+    settings(TRIM_THRESHOLD, KEPT)
+    any(settings(MMAP_THRESHOLD, size) for size in LARGEST)

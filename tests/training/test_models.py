@@ -12,7 +12,7 @@ from torch import multiprocessing as mp
 from tests.training.tiny_models import TINY
 from training.models.encoder import Encoder
 from training.models.heads import AuxiliaryHead
-from training.models.layers import GlobalBatchNorm, Projector
+from training.models.layers import GlobalBatchNorm, Projector, attend
 from training.models.lewm import LeWM
 from training.models.released import WeightsDoNotFit, save
 from training.settings import MODELS
@@ -82,6 +82,14 @@ def test_half_precision_gives_nearly_the_same(model: LeWM) -> None:
         rough = model(some, actions)
     for ours, theirs in zip(rough, exact, strict=True):
         assert (ours.float() - theirs).norm() < 0.05 * theirs.norm()
+
+
+def test_attention_on_a_cpu_counts_with_32_bits_also_in_half_precision() -> None:
+    packed = torch.randn(2, 5, 3 * 8).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = attend(packed, heads=2)
+    assert mixed.dtype == torch.bfloat16
+    torch.testing.assert_close(mixed, attend(packed.float(), heads=2).bfloat16(), rtol=0, atol=0)
 
 
 def test_frames_of_another_size_or_type_are_refused(model: LeWM) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from training.models.layers import attend
+from training.models.layers import attend, weighed
 from training.settings import EncoderConfig, PixelRange
 
 EPSILON = 1e-12  # as in the released weights
@@ -54,7 +54,7 @@ class Block(nn.Module):
         ask_bias, _, value_bias = self.qkv.bias.chunk(3)
         query = F.linear(normed[:, 0], ask, ask_bias).view(count, self.heads, -1)
         sought = torch.matmul(query.transpose(0, 1), key.view(self.heads, -1, width)).transpose(0, 1)
-        mean = F.scaled_dot_product_attention(sought, normed, normed, scale=query.shape[-1] ** -0.5)
+        mean = weighed(sought, normed, normed, scale=query.shape[-1] ** -0.5)
         mixed = torch.matmul(mean.transpose(0, 1), value.view(self.heads, -1, width).mT).transpose(0, 1)
         return self._think(tokens[:, 0] + self.out(mixed.reshape(count, width) + value_bias))
 

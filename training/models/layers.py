@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +18,17 @@ def attend(qkv: Tensor, heads: int, causal: bool = False, dropout: float = 0.0) 
     batch, length, _ = qkv.shape
     # Split last: the gradients of the three are then put side by side in one copy instead of two.
     query, key, value = (part.view(batch, length, heads, -1).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
-    mixed = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=causal)
+    mixed = weighed(query, key, value, dropout_p=dropout, is_causal=causal)
     return mixed.transpose(1, 2).reshape(batch, length, -1)
+
+
+def weighed(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    """torch's fused attention; on a CPU always with 32 bits, since the gradient with 16 takes six times as long."""
+    if query.device.type != "cpu":
+        return F.scaled_dot_product_attention(query, key, value, **options)
+    with torch.autocast("cpu", enabled=False):
+        mixed = F.scaled_dot_product_attention(query.float(), key.float(), value.float(), **options)
+    return mixed.to(query.dtype)
 
 
 class GlobalBatchNorm(nn.BatchNorm1d):
