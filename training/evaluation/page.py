@@ -5,20 +5,17 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from labeling.files import write_whole
 from training.evaluation.evaluate import Evaluation, Material
 from training.evaluation.figures import Picture, draw
 from training.evaluation.success import Rate
 from training.markdown import as_it_is
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
+from training.pages import render
 
 HEADINGS = ("", "Spearman", "line: error", "r", "R²", "net: error", "r", "R²")
 PLANS = ("actions to goal", "frames seen", "actions allowed", "plans arrive", "random actions", "starts", "left out")
-TEMPLATE = "page.html"
+TEMPLATE = Path(__file__).with_name("page.html")
 WILD = 99
 KNOWN = "The model was trained on them; probes were fitted on others."
 ANOTHER = "The model was trained on another dataset: it is not known which of these episodes it was trained on."
@@ -39,15 +36,15 @@ def html(found: Evaluation, pictures: list[Picture]) -> str:
         for one in pictures
     ]
     known, plans = (HEADINGS, rows(found)), (PLANS, tried(found))
-    template = templates().get_template(TEMPLATE)
-    return template.render(
-        found=found, judged=judged(found), known=known, plans=plans, ahead=ahead(found), pictures=shown
+    return render(
+        TEMPLATE, found=found, judged=judged(found), known=known, plans=plans, ahead=ahead(found), pictures=shown
     )
 
 
 def judged(found: Evaluation) -> str:
     """What the figures are about, in a sentence."""
-    whose = {"validation": "held-out ", "train": "training "}[found.split] if found.same_dataset else ""
+    held_out = "held-out " if found.same_dataset else ""
+    whose = {"validation": held_out, "train": "training "}[found.split]
     episodes = f"{found.episodes} {whose}episode{'s' if found.episodes != 1 else ''}"
     text = f"Judged at step {found.step} on {found.frames} frames of {episodes} of the dataset {found.dataset}."
     if not found.same_dataset:
@@ -57,14 +54,6 @@ def judged(found: Evaluation) -> str:
 
 def _inside(path: Path) -> str:
     return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
-
-
-def templates() -> Environment:
-    """Where the page's template is; all that it is given is text, never markup."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    here = FileSystemLoader(Path(__file__).parent)
-    return Environment(loader=here, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
 
 
 def rows(found: Evaluation) -> list[tuple[str, ...]]:
