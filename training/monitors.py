@@ -1,8 +1,9 @@
 """Does the model see what moves?
 
-From latents of held-out frames and the boxes in them: are the latents spread out (SIGReg statistic, rank), do distances
-between latents follow distances between boxes (Spearman), and can box positions be read off linearly (ridge probe,
-fitted on training frames)? The verdict is one line: collapsed, lazy (naming what is not represented) or grounded.
+From latents of frames and the boxes in them: are latents spread out (SIGReg statistic, rank), do distances between
+those of held-out frames follow distances between boxes (Spearman), and can box positions be read off them linearly
+(ridge probe, fitted on training frames)? The verdict is one line: collapsed, lazy (naming what is not represented) or
+grounded.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class Frames:
 
 @dataclass(frozen=True)
 class Monitors:
-    """What held-out latents are like. By category: None where too few frames show it, or where it never moves."""
+    """What latents are like: all of them, and by category those of held-out frames.
+
+    By category: None where too few frames show it, or where it never moves.
+    """
 
     sigreg: float  # about 1.05 for a Gaussian
     rank: float  # directions that latents vary in, by entropy
@@ -66,7 +70,8 @@ def monitor(held_out: Frames, fitted_on: Frames, names: Mapping[int, str], apart
         names: Of the categories, by id.
         apart: Whether the former were really held out; else nothing is called grounded.
     """
-    latents = held_out.latents.astype(np.float64)
+    # A few held-out episodes do not fill the latent space, however good the model is: training frames count as well.
+    latents = np.concatenate([held_out.latents, fitted_on.latents]).astype(np.float64)
     spread, rank, statistic = _spread(latents), _rank(latents), _sigreg(latents)
     probe: dict[str, float | None] = {}
     spearman: dict[str, float | None] = {}
