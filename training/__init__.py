@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from training.world_model import load
+    from training.world_model import load, load_released
 
-__all__ = ["load"]
+__all__ = ["load", "load_released"]
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use: `import training` stays instant."""
-    if name == "load":
-        from training.world_model import load
+    if name in __all__:
+        from training import world_model
 
-        return load
+        return getattr(world_model, name)
     raise AttributeError(f"module 'training' has no attribute {name!r}")

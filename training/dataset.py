@@ -89,6 +89,8 @@ class Windows:
         self.batch, self.seed, self.shuffle, self.part = batch, seed, shuffle, part
         self._span = length * skip if dataset.action_dim else (length - 1) * skip + 1
         self._starts, self._episodes = _window_starts(dataset, split, self._span)
+        if not len(dataset.split(split)):
+            raise DatasetError(_nothing_in(dataset, split))
         if not len(self._starts):
             raise DatasetError(
                 f"{dataset.path} has no {split} episode of {self._span} frames, which windows of {length} with frame "
@@ -232,6 +234,15 @@ def _window_starts(dataset: Dataset, split: SplitName, span: int) -> tuple[np.nd
     before = np.cumsum(count) - count
     starts = np.arange(count.sum()) + np.repeat(offset - before, count)
     return starts, np.repeat(episodes, count)
+
+
+def _nothing_in(dataset: Dataset, split: SplitName) -> str:
+    if split == "train":
+        return f"{dataset.path} has no episode to train on: all are held out. Prepare it with a smaller --validation."
+    return (
+        f"{dataset.path} holds no episode out. Prepare it with --validation 0.1, or judge on episodes that were "
+        "trained on: `spectrabox evaluate --on-training-episodes`."
+    )
 
 
 def _longest(dataset: Dataset, split: SplitName) -> int:

@@ -137,6 +137,11 @@ class Dataset:
         rows = self.attributes["categories"]
         return [DatasetCategory(row["id"], row["name"], tuple(row["members"]), row["tracks"]) for row in rows]
 
+    @property
+    def category_names(self) -> dict[int, str]:
+        """By id."""
+        return {row.id: row.name for row in self.categories}
+
     @cached_property
     def statistics(self) -> dict[str, Statistics]:
         """Of `actions`, `state`, the object columns (over present objects) and `log_depth`, by name."""

@@ -24,12 +24,15 @@ from training.dataset_format import Dataset, Statistics, World
 from training.models.heads import AuxiliaryHead
 from training.models.lewm import LeWM
 from training.objective import Objective
+from training.settings import MODELS, ModelConfig
 from training.targets import BoxTarget
 
 if TYPE_CHECKING:
     from training.planning.costs import Cost
     from training.planning.planner import Limits
     from training.planning.settings import PlanConfig
+
+AT_ONCE = 256  # frames that are encoded together: more only take memory
 
 
 class Usual(BaseModel, frozen=True, extra="forbid"):
@@ -65,7 +68,7 @@ class DataFacts(BaseModel, frozen=True, extra="forbid"):
         """The facts of a dataset."""
         return cls(
             name=dataset.name, fingerprint=dataset.fingerprint, size=dataset.size, action_dim=dataset.action_dim,
-            objects=dataset.objects, categories={row.id: row.name for row in dataset.categories},
+            objects=dataset.objects, categories=dataset.category_names,
             statistics={name: Usual.of(usual) for name, usual in dataset.statistics.items()},
             path=str(dataset.path.resolve()), world=dataset.world,
         )  # fmt: skip
@@ -116,8 +119,10 @@ class WorldModel:
 
     @torch.inference_mode()
     def encode(self, frames: Tensor | np.ndarray) -> Tensor:
-        """Latents (..., D) of frames (..., H, W, 3) uint8."""
-        return self.model.encode(self._here(frames))
+        """Latents (..., D) of frames (..., H, W, 3) uint8; so many at once that memory does not grow with them."""
+        here = self._here(frames)
+        parts = torch.split(here.reshape(-1, *here.shape[-3:]), AT_ONCE)
+        return torch.cat([self.model.encode(part) for part in parts]).view(*here.shape[:-3], -1)
 
     @torch.inference_mode()
     def rollout(self, start: Tensor, actions: Tensor | np.ndarray) -> Tensor:
@@ -202,3 +207,30 @@ def load(run: str | Path, which: str = "best", device: str | torch.device = "cpu
     objective.requires_grad_(False).eval().to(device)
     home = folder.parent.parent if folder.parent.name == checkpoint.FOLDER else None  # a checkpoint may stand alone
     return WorldModel(objective.model, objective.head, objective.target, facts.config, facts.data, facts.step, home)
+
+
+def load_released(
+    path: str | Path, skip: int = 5, model: ModelConfig = MODELS["lewm"], device: str | torch.device = "cpu"
+) -> WorldModel:
+    """Open weights in LeWM's own format, as `export_weights` writes them or as they were released, ready to plan.
+
+    Args:
+        path: A `.pt` or `.safetensors` file. Beside it `NAME.actions.json` tells how actions are normalised; without
+            it, plans are in standard deviations of the actions that it was trained on.
+        skip: Actions in a step of the model.
+        model: How it is built.
+        device: Where the model goes.
+    """
+    from training.models.released import import_weights
+
+    network = import_weights(path, model)
+    if network.actions % skip:
+        raise TrainError(f"{path} takes {network.actions} numbers a step, which {skip} actions cannot share.")
+    size, actions = model.encoder.size, network.actions // skip
+    mean, std = (values[:actions].tolist() for values in (network.action_encoder.mean, network.action_encoder.std))
+    facts = DataFacts(
+        name=Path(path).name, fingerprint="", size=(size, size), action_dim=actions, objects=0, categories={},
+        statistics={"actions": Usual(mean=mean, std=std)},
+    )  # fmt: skip
+    config = TrainConfig.model_validate({"preset": "lewm", "skip": skip, "model": model.model_dump()})
+    return WorldModel(network.requires_grad_(False).to(device), None, None, config, facts, step=0)

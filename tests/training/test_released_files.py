@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from training import load_released
+from training.config import TrainError
 from training.models.lewm import LeWM
 from training.models.released import WeightsDoNotFit, export_weights, import_weights
+from training.planning.settings import PlanConfig
 from training.settings import EncoderConfig, ModelConfig, PredictorConfig
 
 SMALL = ModelConfig(
@@ -49,6 +53,19 @@ def test_released_files_have_no_scale_and_take_normalised_actions(tmp_path: Path
     torch.testing.assert_close(
         again.predict(latents, (actions - usual.mean) / usual.std), model.predict(latents, actions)
     )
+
+
+def test_exported_weights_open_as_a_world_model_that_plans_in_the_units_of_its_actions(
+    tmp_path: Path, model: LeWM
+) -> None:
+    export_weights(model, tmp_path / "weights.safetensors")
+    world = load_released(tmp_path / "weights.safetensors", skip=2, model=SMALL)
+    frames = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), dtype=np.uint8)
+    actions = world.plan(*frames, config=PlanConfig(candidates=20, elites=4, iterations=3, horizon=3))
+    assert actions.shape == (6, 2)
+    assert abs(actions.mean(axis=0) - (1, 2)).max() < 1.5  # around the mean of the actions
+    with pytest.raises(TrainError, match="which 3 actions cannot share"):
+        load_released(tmp_path / "weights.safetensors", skip=3, model=SMALL)
 
 
 def test_models_built_otherwise_have_no_official_names(tmp_path: Path) -> None:

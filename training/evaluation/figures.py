@@ -47,7 +47,7 @@ def draw(found: Evaluation, material: Material, out: Path) -> list[Picture]:
     """Write all pictures into a folder, in the order in which they are shown."""
     from matplotlib import rc_context
 
-    reader = Reader(material.fitted, material.model.data.categories)
+    reader = Reader(material.fitted, material.dataset.category_names)
     skip = material.model.config.skip
     wanted: list[tuple[str, str, str, Callable[[], Figure | None]]] = [
         ("trips", "Plans, carried out",
@@ -86,9 +86,9 @@ def _figure(width: float, height: float) -> Figure:
 
 def _positions(found: Evaluation, material: Material) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Frames and positions (K, 2) of the first object of each judged kind, or of the mean where they come and go."""
-    kinds = material.model.data.categories.values()
+    kinds = material.dataset.category_names.values()
     judged = [kind for kind in kinds if f"{kind}, position" in found.knowledge][:KINDS]
-    known = quantities(material.held_out, material.model.data.categories)
+    known = quantities(material.held_out, material.dataset.category_names)
     parts = {kind: known[f"{kind}, position"] for kind in judged}
     return {kind: (part.rows, part.values[:, :2]) for kind, part in parts.items()}
 
