@@ -20,7 +20,7 @@ from training.evaluation.success import Rate, Start, draw_starts, world_of
 from training.planning.costs import Collision, Cost
 from training.planning.planner import find_actions
 from training.planning.reading import ImaginedBoxes
-from training.planning.settings import PLANNERS
+from training.planning.settings import PLANNERS, Way
 from training.world_model import WorldModel
 
 
@@ -44,7 +44,7 @@ class Comparison(NamedTuple):
 
 def keep_clear(
     model: WorldModel, dataset: Dataset, split: SplitName, horizon: int = 8, context: int = 3, starts: int = 200,
-    seed: int = 0, weight: float = 1.0,
+    seed: int = 0, weight: float = 1.0, way: Way | None = None, taken: set[int] | None = None,
 ) -> Comparison:  # fmt: skip
     """Plan once from each start, in both ways, and carry everything out.
 
@@ -57,6 +57,8 @@ def keep_clear(
         starts: How many.
         seed: Of starts and draws.
         weight: Price of a squared pixel of imagined overlap, in squared distances of latents.
+        way: Boxes back from spectra, if the head says those; see `ImaginedBoxes`.
+        taken: Rows that are starts already; these are added.
     """
     world = world_of(dataset)
     if not isinstance(world, NBall):
@@ -71,11 +73,11 @@ def keep_clear(
         return not touched
 
     apart = horizon * model.config.skip
-    chosen, solved = draw_starts(world, model, dataset, split, apart, context, starts, seed, free)
+    chosen, solved = draw_starts(world, model, dataset, split, apart, context, starts, seed, free, taken)
     settings = PLANNERS["nball"].model_copy(update={"horizon": horizon, "seed": seed})
     frames, goals = np.stack([one.frames for one in chosen]), np.stack([one.goal.frame for one in chosen])
     past = np.stack([one.past for one in chosen]) if context > 1 else None
-    rule = (weight, _collision(world, model, dataset))
+    rule = (weight, _collision(world, model, dataset, way))
     plain, informed = (
         _carried_out(world, chosen, find_actions(model, frames, goals, past, settings, rules).actions)
         for rules in ((), (rule,))
@@ -89,10 +91,10 @@ def touching(world: NBall, state: np.ndarray) -> bool:
     return bool((gaps < 2 * world.radius).any())
 
 
-def _collision(world: NBall, model: WorldModel, dataset: Dataset) -> Cost:
+def _collision(world: NBall, model: WorldModel, dataset: Dataset, way: Way | None) -> Cost:
     objects = [int(category) for category in dataset.category[0]]  # the red ball is the first
     scale = model.data.size[0] / world.size[0]
-    return Collision(ImaginedBoxes(model, objects), control=objects[0], distance=2 * world.radius * scale)
+    return Collision(ImaginedBoxes(model, objects, way), control=objects[0], distance=2 * world.radius * scale)
 
 
 def _carried_out(world: NBall, starts: list[Start], plans: np.ndarray) -> Kept:

@@ -92,7 +92,7 @@ def evaluate(
         seeds: Of planning, each with starts of its own.
     """
     say = say or (lambda what: None)
-    names = model.data.categories
+    names = dataset.category_names
     say("encoding frames")
     fitted, held_out = to_fit_and_judge(model, dataset, split, FITTED, JUDGED)
     knowledge, notes, left_out = dict[str, Knowledge](), list[str](), dict[str, list[str]]()
@@ -115,12 +115,16 @@ def evaluate(
     success, trips = list[Success](), list[Trip]()
     notes += _no_trial(model, dataset)
     if starts != 0 and dataset.world and model.data.action_dim:
-        say("planning")
         try:
-            success = try_out(model, dataset, split, starts, seeds)
+            success = try_out(model, dataset, split, starts, seeds, say)
+            say("driving, for the pictures")
             trips = make_trips(model, dataset, split)
         except DatasetError as error:
             notes.append(f"Plans were not tried out: {error}")
+    if success and min(one.seeds for one in success) < seeds:
+        notes.append(
+            "Some of the seeds of planning were not used: all starts of the episodes were taken by the others."
+        )
     episodes = np.unique(episode_of(dataset, held_out.frames))
     same = dataset.fingerprint == model.data.fingerprint
     notes += _whose_videos(dataset, split, episodes, same)

@@ -8,8 +8,10 @@ and spread of the training data's; starts that count as reached already are left
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +26,14 @@ from training.world_model import WorldModel
 HORIZONS = (4, 6, 8)  # steps, n-ball
 STARTS = 50  # as LeWM has it; each is planned for many times
 NBALL_STARTS = 100  # for each of six ways to plan once
+APART = 25  # actions from a start to its goal, where plans are made anew on the way
+
+Say = Callable[[str], None]
+Trial = TypeVar("Trial")
+
+
+class NoStartsLeft(DatasetError):
+    """All places of the episodes are taken, or of no use."""
 
 
 @dataclass(frozen=True)
@@ -80,21 +90,40 @@ class Start:
 
 
 def try_out(
-    model: WorldModel, dataset: Dataset, split: SplitName, starts: int | None = None, seeds: int = 1
-) -> list[Success]:
+    model: WorldModel, dataset: Dataset, split: SplitName, starts: int | None = None, seeds: int = 1,
+    say: Say | None = None,
+) -> list[Success]:  # fmt: skip
     """By the protocol of the paper for the world that a dataset comes from; `starts` for each of the seeds 0, 1, ...
 
-    Without a number of starts, as many as is usual for the world.
+    Without a number of starts, as many as is usual for the world. Seeds for which no starts are left are not counted.
     """
+    say = say or (lambda what: None)
     if world_of(dataset).name != "nball":
-        count = starts or STARTS
-        return [_pooled([many_plans(model, dataset, split, starts=count, seed=seed) for seed in range(seeds)])]
-    count, contexts = starts or NBALL_STARTS, sorted({1, model.model.context})
-    return [
-        _pooled([one_plan(model, dataset, split, horizon, context, count, seed) for seed in range(seeds)])
-        for horizon in HORIZONS
-        for context in contexts
-    ]
+        again = partial(many_plans, model, dataset, split, starts=starts or STARTS, say=say)
+        return [_pooled(with_seeds(again, range(seeds)))]
+    ways = [(horizon, context) for horizon in HORIZONS for context in sorted({1, model.model.context})]
+    found = []
+    for number, way in enumerate(ways, 1):
+        say(f"planning, {number} of {len(ways)}: {way[0]} steps ahead, frames seen: {way[1]}")
+        once = partial(one_plan, model, dataset, split, *way, starts or NBALL_STARTS)
+        found.append(_pooled(with_seeds(once, range(seeds))))
+    return found
+
+
+def with_seeds(trial: Callable[..., Trial], seeds: Iterable[int]) -> list[Trial]:
+    """The same trial with several seeds, each with starts of its own; with fewer seeds if starts run out.
+
+    A trial takes its `seed`, and as `taken` the rows that earlier ones looked at for starts, to which it adds its own.
+    """
+    found, taken = list[Trial](), set[int]()
+    for seed in seeds:
+        try:
+            found.append(trial(seed=seed, taken=taken))
+        except NoStartsLeft:
+            if not found:
+                raise
+            break
+    return found
 
 
 def _pooled(trials: list[Success]) -> Success:
@@ -106,11 +135,11 @@ def _pooled(trials: list[Success]) -> Success:
 
 def one_plan(
     model: WorldModel, dataset: Dataset, split: SplitName, horizon: int = 4, context: int = 1, starts: int = 200,
-    seed: int = 0, planning: PlanConfig | None = None,
+    seed: int = 0, planning: PlanConfig | None = None, taken: set[int] | None = None,
 ) -> Success:  # fmt: skip
     """Plan once, carry everything out, and look where it ended; `horizon` counts steps of the model."""
     world, skip = world_of(dataset), model.config.skip
-    chosen, solved = draw_starts(world, model, dataset, split, horizon * skip, context, starts, seed)
+    chosen, solved = draw_starts(world, model, dataset, split, horizon * skip, context, starts, seed, taken=taken)
     settings = (planning or PLANNERS["nball"]).model_copy(update={"horizon": horizon, "seed": seed})
     frames, goals = np.stack([one.frames for one in chosen]), np.stack([one.goal.frame for one in chosen])
     past = np.stack([one.past for one in chosen]) if context > 1 else None
@@ -124,21 +153,30 @@ def one_plan(
 
 
 def many_plans(
-    model: WorldModel, dataset: Dataset, split: SplitName, horizon: int = 25, starts: int = 50, seed: int = 0,
-    planning: PlanConfig | None = None, driving: DriveConfig | None = None,
+    model: WorldModel, dataset: Dataset, split: SplitName, horizon: int = APART, starts: int = STARTS, seed: int = 0,
+    driving: DriveConfig | None = None, taken: set[int] | None = None, say: Say | None = None,
 ) -> Success:  # fmt: skip
-    """Plan, act and look until the goal is reached or the budget is used up; `horizon` counts actions."""
-    world, driving = world_of(dataset), driving or DriveConfig()
-    chosen, solved = draw_starts(world, model, dataset, split, horizon, 1, starts, seed)
+    """Plan, act and look until the goal is reached or the budget is used up; `horizon` counts actions.
+
+    As in LeWM, a plan looks as far ahead as the goal was in the recording, and is carried out whole.
+    """
+    planning, usual = anew(model, horizon, seed)
+    world, driving = world_of(dataset), driving or usual
+    chosen, solved = draw_starts(world, model, dataset, split, horizon, 1, starts, seed, taken=taken)
     worlds = [world_of(dataset) for _ in chosen]
     for one, place in zip(chosen, worlds, strict=True):
         place.set_state(one.state)
-    settings = (planning or PLANNERS["lewm"]).model_copy(update={"seed": seed})
-    driven = drive(model, worlds, [one.goal for one in chosen], settings, driving)
+    driven = drive(model, worlds, [one.goal for one in chosen], planning, driving, say=say)
     chance = _random_actions(model, len(chosen), driving.budget, seed)
     random = [_passes_there(world, one, actions) for one, actions in zip(chosen, chance, strict=True)]
     rates = Rate.of([one.reached for one in driven]), Rate.of(random)
     return Success(horizon, driving.context, driving.budget, True, *rates, solved)
+
+
+def anew(model: WorldModel, apart: int, seed: int) -> tuple[PlanConfig, DriveConfig]:
+    """How plans are made again and again on the way to goals that are so many actions away."""
+    steps = -(-apart // model.config.skip)
+    return PLANNERS["lewm"].model_copy(update={"horizon": steps, "seed": seed}), DriveConfig(keep=steps)
 
 
 def world_of(dataset: Dataset) -> Environment:
@@ -150,12 +188,14 @@ def world_of(dataset: Dataset) -> Environment:
 
 def draw_starts(
     world: Environment, model: WorldModel, dataset: Dataset, split: SplitName, apart: int, context: int, count: int,
-    seed: int, usable: Callable[[Start], bool] | None = None,
+    seed: int, usable: Callable[[Start], bool] | None = None, taken: set[int] | None = None,
 ) -> tuple[list[Start], int]:  # fmt: skip
     """Starts from all over the episodes of a split, and how many were left out because their goal is reached there.
 
-    No two are the same. Goals lie `apart` rows later. Those that are not `usable` are passed over.
+    No two are the same. Goals lie `apart` rows later. Those that are not `usable` are passed over, and so are rows that
+    are `taken`, to which all are added that are looked at.
     """
+    taken = set() if taken is None else taken
     skip = model.config.skip
     before = (context - 1) * skip
     rng = np.random.default_rng([seed, 0])
@@ -169,6 +209,9 @@ def draw_starts(
     found, solved = list[Start](), 0
     for place in rng.permutation(len(places)):
         row = int(places[place])
+        if row in taken:
+            continue
+        taken.add(row)
         one = _start(dataset, row, apart, before, skip, world.state().shape)
         if usable and not usable(one):
             continue
@@ -180,7 +223,7 @@ def draw_starts(
         if len(found) == count:
             break
     if not found:
-        raise DatasetError(
+        raise NoStartsLeft(
             f"In {dataset.path} every goal {apart} frames on counts as reached at its start, or cannot be used."
         )
     return found, solved

@@ -14,14 +14,13 @@ import torch
 from training.dataset import Dataset
 from training.dataset_format import SplitName
 from training.envs import Environment
-from training.evaluation.success import HORIZONS, Start, draw_starts, world_of
+from training.evaluation.success import APART, HORIZONS, Start, anew, draw_starts, world_of
 from training.planning.planner import Task, find_actions
 from training.planning.receding import Goal, drive
-from training.planning.settings import PLANNERS, DriveConfig
+from training.planning.settings import PLANNERS
 from training.world_model import WorldModel
 
 SHOWN = 4  # trips
-APART = 25  # actions from start to goal, where plans are made anew on the way
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,7 @@ def _driven(
     worlds = [world_of(dataset) for _ in starts]
     for one, place in zip(starts, worlds, strict=True):
         place.set_state(one.state)
-    settings = PLANNERS["lewm"].model_copy(update={"seed": seed})
-    driven = drive(model, worlds, [one.goal for one in starts], settings, DriveConfig())
+    driven = drive(model, worlds, [one.goal for one in starts], *anew(model, APART, seed))
     return [
         Trip(np.stack(way.frames), *_sought(world, one.goal), way.reached)
         for one, way in zip(starts, driven, strict=True)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from training.planning.decoder import decoder
+from training.planning.settings import Way
 from training.planning.spectra import Minimised, Plausible, Refined
 
 if TYPE_CHECKING:
     from training.world_model import WorldModel
-
-Way = Literal["learned", "refined", "minimised"]
 
 
 class ImaginedBoxes:

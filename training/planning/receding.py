@@ -6,7 +6,7 @@ the budget is used up. `drive` does that with many environments at once, and pla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,7 @@ def drive(
     driving: DriveConfig | None = None,
     rules: Sequence[tuple[float, Cost]] = (),
     limits: Limits | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> list[Drive]:
     """Drive environments, from the state in which each is, to their goals.
 
@@ -63,6 +64,7 @@ def drive(
         driving: Budget, steps of a plan that are carried out, and past observations that a plan looks at.
         rules: Further costs with their weights.
         limits: Lowest and highest action.
+        say: Hears how far it is.
     """
     planning, driving = planning or PlanConfig(), driving or DriveConfig()
     drives = [Drive([_seen(environment, model)], []) for environment in environments]
@@ -74,6 +76,9 @@ def drive(
         left = [number for number, one in enumerate(drives) if not one.reached]
         if not left:
             break
+        if say:
+            arrived = len(drives) - len(left)
+            say(f"planning, {arrived} of {len(drives)} goals reached after {turn * kept} of {driving.budget} actions")
         frames, past = _context([drives[number] for number in left], min(driving.context, model.model.context), skip)
         found = find_actions(
             model, frames, np.stack([goals[number].frame for number in left]), past,

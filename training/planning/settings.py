@@ -10,6 +10,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 Units = Literal["spreads", "actions"]
+Way = Literal["learned", "refined", "minimised"]  # back from spectra to boxes
 
 
 class PlanConfig(BaseModel, frozen=True, extra="forbid"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.training.tiny_run import tiny_dataset
 from training.dataset import Dataset, DatasetError, open_dataset
 from training.envs import make
 from training.evaluation import success
-from training.evaluation.success import Rate, draw_starts, many_plans, one_plan, try_out
+from training.evaluation.success import Rate, anew, draw_starts, many_plans, one_plan, try_out
 from training.manifest import Split
 from training.planning import receding
 from training.planning.planner import Found
@@ -62,13 +63,30 @@ def test_several_seeds_have_starts_of_their_own_and_are_counted_together(
         return planned(np.zeros((len(frames), 8, 2)))
 
     monkeypatch.setattr(success, "find_actions", stay)
-    found = try_out(model, dataset, "validation", starts=5, seeds=2)
+    told = list[str]()
+    found = try_out(model, dataset, "validation", starts=5, seeds=2, say=told.append)
     assert len(found) == 6
     assert len(seen) == 12
     assert all((one.plans.trials, one.random.trials, one.seeds) == (10, 10, 2) for one in found)
-    assert not np.array_equal(seen[0], seen[1])
-    alone = one_plan(model, dataset, "validation", starts=5), one_plan(model, dataset, "validation", starts=5, seed=1)
-    assert found[0].solved == sum(one.solved for one in alone)
+    assert len({frame.tobytes() for frame in (*seen[0], *seen[1])}) == 10
+    assert told[0] == "planning, 1 of 6: 4 steps ahead, frames seen: 1"
+
+
+def test_seeds_without_starts_of_their_own_are_not_counted(
+    dataset: Dataset, model: WorldModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(success, "find_actions", lambda model, frames, *_: planned(np.zeros((len(frames), 8, 2))))
+    found = try_out(model, dataset, "validation", starts=10_000, seeds=3)
+    assert {one.seeds for one in found} == {1}
+    world = make("nball", balls=1, radius=2.0)
+    assert found[0].plans.trials == len(draw_starts(world, model, dataset, "validation", 4, 1, 10_000, seed=0)[0])
+
+
+def test_plans_look_as_far_ahead_as_the_goal_is_whatever_the_frame_skip(model: WorldModel) -> None:
+    for skip, steps in ((1, 25), (5, 5), (4, 7)):
+        other = replace(model, config=model.config.model_copy(update={"skip": skip}))
+        planning, driving = anew(other, 25, seed=3)
+        assert (planning.horizon, driving.keep, driving.budget, planning.seed) == (steps, steps, 50, 3)
 
 
 def test_starts_are_held_out_distinct_and_not_solved_yet(dataset: Dataset, model: WorldModel) -> None:

@@ -48,6 +48,25 @@ def test_a_run_gets_the_verdict_that_it_deserves(name: str, verdict: str, fresh:
     assert again.startswith(verdict)  # as when it was trained
 
 
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("grounded", "grounded:"), ("lazy", "lazy:"), ("collapsed", "collapsed:")]
+)
+def test_one_held_out_episode_is_enough_to_tell_a_good_model_from_a_collapsed_one(
+    name: str, verdict: str, tmp_path: Path
+) -> None:
+    few = simulate("nball", tmp_path / "few.zarr", 20, 32, seed=78, size=32, split=Split(validation=0.05), balls=1)
+    found, _ = evaluate(load(RUNS / name), open_dataset(few.path), RUNS / name, epochs=1)
+    assert found.episodes == 1
+    assert found.verdict.startswith(verdict)
+
+
+def test_objects_have_the_names_of_the_dataset_that_is_judged_on(tmp_path: Path) -> None:
+    rooms = simulate("two_room", tmp_path / "rooms.zarr", 10, 30, seed=1, size=32, split=Split(validation=0.3))
+    found, _ = evaluate(load(RUNS / "grounded"), open_dataset(rooms.path), RUNS / "grounded", epochs=1)
+    assert "agent, position" in found.knowledge
+    assert not any("ball" in name for name in found.knowledge)
+
+
 def test_a_kept_run_is_judged_by_the_command_and_its_plans_are_shown(fresh: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(RUNS / "grounded", tmp_path / "grounded"))
     result = CliRunner().invoke(app, [str(run), "--dataset", str(fresh), "--starts", "4"])
