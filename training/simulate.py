@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
+
 from labeling.places import on_disk
 from training.envs import make
 from training.envs.video import record, write_episode
@@ -60,7 +62,8 @@ def simulate_videos(
         for number in range(episodes)
     ]
     for number, path in enumerate(paths):
-        write_episode(path, record(world, frames, seed + number), truth=True)
+        own = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])  # no two seeds share an episode
+        write_episode(path, record(world, frames, own), truth=True)
         if progress:
             progress((number + 1) * frames, episodes * frames)
     return paths

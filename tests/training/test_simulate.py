@@ -243,6 +243,8 @@ def test_simulated_videos_repeat_and_differ(tmp_path):
     first, second = (simulate_videos("nball", tmp_path / name, 2, 10, seed=5) for name in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert first[0].read_bytes() != first[1].read_bytes()
+    others = simulate_videos("nball", tmp_path / "c", 2, 10, seed=6)
+    assert not {path.read_bytes() for path in first} & {path.read_bytes() for path in others}
     assert sorted(path.name for path in (tmp_path / "a").iterdir())[:3] == [
         "nball-0000.actions.npy", "nball-0000.json", "nball-0000.mp4",
     ]  # fmt: skip
