@@ -19,7 +19,7 @@ from training.reproduction.beyond import BEYOND
 from training.reproduction.cells import Folder
 from training.reproduction.page import behind, rows, standing
 from training.reproduction.run import Listener, Reproduction
-from training.reproduction.tables import TABLES, UnknownTable, build
+from training.reproduction.tables import TABLES, TableError, build
 
 if TYPE_CHECKING:
     from training.config import Device
@@ -45,12 +45,12 @@ def preview(name: str, scale: ScaleName, out: Path, workers: int, videos: Path |
         this = Reproduction(build(name, scale, videos), out, only=only)
     _skip_if_something_is_missing(this.table)
     found = Table("cell", "state", Column("run", no_wrap=True), Column("minutes", justify="right"))
-    for one in behind(this.table, this.folder):
+    for one in behind(this.chosen, this.folder):
         found.add_row(escape(one.label), escape(one.state), one.run, one.declared)
     terminal.print(found)
     for sentence in this.table.reductions:
         terminal.print(f"- {escape(sentence)}", soft_wrap=True)
-    words = f"{len(this.cells)} of {len(this.table.cells)} cells and {len(this.data)} datasets are left"
+    words = f"{len(this.cells)} of {len(this.chosen)} cells and {len(this.data)} datasets are left"
     terminal.print(f"{words}: {_minutes(this.minutes(workers))} minutes with {workers} side by side.", soft_wrap=True)
 
 
@@ -157,7 +157,7 @@ class CellBar(Listener):
 def _known_tables() -> Iterator[None]:
     try:
         yield
-    except UnknownTable as error:
+    except TableError as error:
         raise RunError(str(error)) from error
 
 

@@ -55,6 +55,21 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
+def test_a_dry_run_of_some_cells_lists_no_others(tmp_path: Path) -> None:
+    said = spectrabox("noise", "--dry-run", "--only", "3-Balls", "--out", tmp_path / "out")
+    assert said.exit_code == 0, said.output
+    assert "3-Balls" in said.output
+    assert "Push-T, boxes" not in said.output
+    assert "9 of 9 cells and 1 datasets are left" in " ".join(said.output.split())
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_videos_are_refused_by_tables_that_look_at_none(tmp_path: Path, more: tuple[str, ...]) -> None:
+    said = spectrabox("noise", "--videos", tmp_path, "--out", tmp_path / "out", *more)
+    assert said.exit_code == 2
+    assert "noise takes no videos: leave --videos out." in " ".join(said.output.split())
+
+
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_an_unknown_table_is_answered_with_those_there_are(more: tuple[str, ...]) -> None:
     said = spectrabox("chess", *more)

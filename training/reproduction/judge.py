@@ -6,6 +6,7 @@ Each measure calls one part of `training.evaluation`, on held-out episodes, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from training.reproduction.cells import Figure, Measure
@@ -13,7 +14,8 @@ from training.reproduction.cells import Figure, Measure
 if TYPE_CHECKING:
     from training.dataset import Dataset
     from training.evaluation.latents import Quantity, Seen
-    from training.evaluation.success import Rate
+    from training.evaluation.success import Rate, Success
+    from training.planning.settings import Way
     from training.world_model import WorldModel
 
 EVERYTHING = "everything"  # all that a world has, as one quantity
@@ -24,7 +26,7 @@ POSITIONS = f"{EVERYTHING}, position"  # of all objects
 class OnePlan(Measure):
     """How often one plan, carried out to its end, ends within a pixel of the goal: the protocol for n-ball.
 
-    Figures: `plans`, and `random` for random actions from the same starts.
+    Figures: `plans`, `random` for random actions from the same starts, and how many starts were `left out: solved`.
     """
 
     horizon: int = 4
@@ -34,19 +36,17 @@ class OnePlan(Measure):
 
     def take(self, model: WorldModel, dataset: Dataset) -> dict[str, Figure]:
         """Plan from each start."""
-        from training.evaluation.success import one_plan
+        from training.evaluation.success import one_plan, with_seeds
 
-        found = [
-            one_plan(model, dataset, "validation", self.horizon, self.context, self.starts, seed) for seed in self.seeds
-        ]
-        return {"plans": _pooled([one.plans for one in found]), "random": _pooled([one.random for one in found])}
+        trial = partial(one_plan, model, dataset, "validation", self.horizon, self.context, self.starts)
+        return _arrived(with_seeds(trial, self.seeds))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Driving(Measure):
     """How often the goal, 25 actions away, is reached within 50, planning anew: the protocol for the other worlds.
 
-    Figures: `plans`, and `random` for random actions from the same starts.
+    Figures: `plans`, `random` for random actions from the same starts, and how many starts were `left out: solved`.
     """
 
     starts: int = 50
@@ -54,10 +54,9 @@ class Driving(Measure):
 
     def take(self, model: WorldModel, dataset: Dataset) -> dict[str, Figure]:
         """Drive from each start."""
-        from training.evaluation.success import many_plans
+        from training.evaluation.success import many_plans, with_seeds
 
-        found = [many_plans(model, dataset, "validation", starts=self.starts, seed=seed) for seed in self.seeds]
-        return {"plans": _pooled([one.plans for one in found]), "random": _pooled([one.random for one in found])}
+        return _arrived(with_seeds(partial(many_plans, model, dataset, "validation", starts=self.starts), self.seeds))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,15 +72,16 @@ class Clearance(Measure):
     starts: int = 200
     seeds: tuple[int, ...] = (0,)
     weight: float = 1.0  # the price
+    way: Way | None = None  # boxes back from spectra, where the head says those; None: as `ImaginedBoxes` chooses
 
     def take(self, model: WorldModel, dataset: Dataset) -> dict[str, Figure]:
         """Plan from each start, twice."""
         from training.evaluation.collisions import keep_clear
+        from training.evaluation.success import with_seeds
 
-        found = [
-            keep_clear(model, dataset, "validation", self.horizon, self.context, self.starts, seed, self.weight)
-            for seed in self.seeds
-        ]
+        sizes = self.horizon, self.context, self.starts
+        trial = partial(keep_clear, model, dataset, "validation", *sizes, weight=self.weight, way=self.way)
+        found = with_seeds(trial, self.seeds)
         figures = {}
         for way in ("plain", "informed"):
             kept = [getattr(one, way) for one in found]
@@ -110,7 +110,7 @@ class Correlation(Measure):
         from training.evaluation.latents import encoded, quantities
 
         seen = encoded(model, dataset, "validation", self.frames, seed=1)
-        names = {row.id: row.name for row in dataset.categories}
+        names = dataset.category_names
         found = quantities(seen, names)
         figures = {
             name: Figure(distance_correlation(seen.latents[there.rows], there.values)) for name, there in found.items()
@@ -163,10 +163,17 @@ def _state(seen: Seen, dataset: Dataset) -> dict[str, Quantity]:
     if told:
         every = np.concatenate([one.values for one in told.values()], axis=1)
         return {**told, EVERYTHING: Quantity(np.arange(len(every)), every)}
-    names = {row.id: row.name for row in dataset.categories}
-    places = {name: one for name, one in quantities(seen, names).items() if name.endswith(", position")}
+    known = quantities(seen, dataset.category_names)
+    places = {name: one for name, one in known.items() if name.endswith(", position")}
     _, together = places.popitem()  # of the only kind, or of all of them, which come last
     return {**places, EVERYTHING: together}
+
+
+def _arrived(found: list[Success]) -> dict[str, Figure]:
+    return {
+        "plans": _pooled([one.plans for one in found]), "random": _pooled([one.random for one in found]),
+        "left out: solved": Figure(sum(one.solved for one in found)),
+    }  # fmt: skip
 
 
 def _pooled(rates: list[Rate]) -> Figure:

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from labeling.files import write_whole
+from training.pages import render
 from training.reproduction.cells import Cell, Folder
 from training.reproduction.intervals import Estimate, estimate
 from training.reproduction.table import Entry, Table, Unit
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-TEMPLATE = "page.html"
+TEMPLATE = Path(__file__).with_name("page.html")
 NOTHING = "–"
 BESIDE = " / the paper's"
 REDUCED, SIZES = "Reductions against the paper", "Sizes"
@@ -82,8 +79,8 @@ def write(table: Table, folder: Folder) -> Path:
     page = folder.path / f"{stem}.html"
     span = 2 if table.source else 1
     groups = [(name, span * len(list(members))) for name, members in groupby(column.group for column in table.columns)]
-    text = _templates().get_template(TEMPLATE).render(
-        table=table, groups=groups, rows=rows(table, folder), behind=behind(table, folder),
+    text = render(
+        TEMPLATE, table=table, groups=groups, rows=rows(table, folder), behind=behind(table.cells, folder),
         standing=standing(table, folder), intervals=INTERVALS, found=_found(table, folder),
         picture=base64.b64encode(drawn).decode() if drawn else "",
     )  # fmt: skip
@@ -96,7 +93,7 @@ def markdown(table: Table, folder: Folder) -> str:
     headings = ["", *(f"{column.group}, {column.name}" if column.group else column.name for column in table.columns)]
     beside = bool(table.source)
     lines = [[label, *(entry.as_text(beside) for entry in entries)] for label, entries in rows(table, folder)]
-    cells = [[one.label, one.run, one.state, one.minutes, one.declared] for one in behind(table, folder)]
+    cells = [[one.label, one.run, one.state, one.minutes, one.declared] for one in behind(table.cells, folder)]
     paper = f"the paper's table `{table.source}`." if beside else "the paper has no such table."
     reading = f"Each cell: ours (95 % interval){BESIDE if beside else ''}."
     stem = f"{table.name}-{table.scale.name}.png"
@@ -104,10 +101,10 @@ def markdown(table: Table, folder: Folder) -> str:
     return "\n".join([
         f"# {table.title}", "", f"Scale `{table.scale.name}`; {paper} {standing(table, folder)} {reading}", "",
         *(f"- {sentence}" for sentence in _found(table, folder)), "",
-        *_grid(headings, lines), "", INTERVALS, "", *(f"- {note}" for note in table.remarks), "",
+        *_grid(headings, lines), "", INTERVALS, "", *(f"- {note}" for note in table.notes), "",
         *([f"![{picture}]({stem})", "", picture, ""] if picture else []),
         *_titled(REDUCED if beside else SIZES, [f"- {sentence}" for sentence in table.reductions]),
-        *_titled("Cells", _grid(["", "run", "", "minutes of a core", "planned"], cells)),
+        *_titled("Cells", _grid(["", "run", "", "minutes by the clock", "planned"], cells)),
     ])  # fmt: skip
 
 
@@ -141,13 +138,13 @@ def shown(entry: Entry, unit: Unit, folder: Folder) -> Shown:
     return Shown(_FORMATS[unit](together.value), _interval(together, unit), paper, some)
 
 
-def behind(table: Table, folder: Folder) -> list[Behind]:
-    """All cells."""
+def behind(cells: Sequence[Cell], folder: Folder) -> list[Behind]:
+    """Cells, as things stand."""
     return [
         Behind(
             cell.label, cell.training.id, _state(cell, folder), _minutes(_used(cell, folder)), _minutes(cell.minutes)
         )
-        for cell in table.cells
+        for cell in cells
     ]  # fmt: skip
 
 
@@ -157,7 +154,7 @@ def standing(table: Table, folder: Folder) -> str:
     failed = sum(bool(folder.left(cell) and folder.failure(cell.training)) for cell in table.cells)
     words = f"{done} of {len(table.cells)} cells are done" + (f", {failed} failed." if failed else ".")
     used = sum(_used(cell, folder) for cell in table.cells)
-    return f"{words} They took {used / 60:.1f} hours of one core." if used else words
+    return f"{words} By the clock they took {used / 60:.1f} hours, one after another." if used else words
 
 
 def _found(table: Table, folder: Folder) -> list[str]:
@@ -176,7 +173,7 @@ def _state(cell: Cell, folder: Folder) -> str:
         return "done"
     if reason := folder.failure(cell.training):
         return f"failed: {reason}"
-    return "begun" if folder.run(cell.training).exists() else "not run yet"
+    return "begun" if list(folder.run(cell.training).glob("checkpoints/*")) else "not run yet"
 
 
 def _used(cell: Cell, folder: Folder) -> float:
@@ -201,10 +198,3 @@ def _grid(headings: list[str], rows: list[list[str]]) -> list[str]:
 def _plain(text: str) -> str:
     """As a cell of a Markdown table: text, never markup."""
     return " ".join(text.replace("|", "/").replace("<", "&lt;").split())
-
-
-def _templates() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    here = FileSystemLoader(Path(__file__).parent)
-    return Environment(loader=here, autoescape=True, undefined=StrictUndefined, trim_blocks=True)

@@ -42,14 +42,14 @@ class Reproduction:
     ) -> None:
         self.table, self.folder, self.device = table, Folder(Path(out)), device
         self.listener = listener or Listener()
-        self._chosen = [cell for cell in table.cells if only.lower() in cell.label.lower()]
-        if table.cells and not self._chosen:
+        self.chosen = [cell for cell in table.cells if only.lower() in cell.label.lower()]
+        if table.cells and not self.chosen:
             raise TrainError(f"no cell of {table.name} has {only!r} in its name. `--dry-run` lists them.")
 
     @property
     def cells(self) -> list[Cell]:
         """Those of the chosen ones that are left, the longest first."""
-        return [cell for cell in self._chosen if self.folder.left(cell)]
+        return [cell for cell in self.chosen if self.folder.left(cell)]
 
     @property
     def data(self) -> list[Data]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from training.planning.settings import Way
 from training.reproduction.cells import Data, Simulated, Training
 from training.reproduction.judge import Clearance, Correlation, Driving, OnePlan, Probing
 
@@ -99,10 +100,10 @@ class Scale:
         """By the protocol for a world; n-ball: 4 steps ahead, from 3 frames."""
         return self.one_plan() if world.startswith("nball") else self.driving(world)
 
-    def clearance(self, price: float = 2.0) -> Clearance:
+    def clearance(self, price: float = 2.0, way: Way | None = None) -> Clearance:
         """Collisions in n-ball worlds; a `price` of 2 for two plans, more where boxes are read back from spectra."""
         minutes = price * self._plans(self.other_starts, 8, 3)
-        return Clearance(starts=self.other_starts, seeds=self.plan_seeds, minutes=minutes)
+        return Clearance(starts=self.other_starts, seeds=self.plan_seeds, way=way, minutes=minutes)
 
     def correlation(self) -> Correlation:
         """Distances of latents."""

@@ -16,7 +16,7 @@ from training.reproduction.scale import Scale
 Unit = Literal["percent", "correlation", "error", "pixels", "count", "steps"]
 
 WAVES = (
-    "Learned positions of the encoder's patches begin as half a wave over the picture, unless said otherwise; in "
+    "Learned positions of the encoder's patches begin as half a wave over the picture; in "
     "LeWM's code they begin as small noise, with which models learn later (docs/grounding.md)."
 )
 
@@ -97,15 +97,11 @@ class Table:
         )
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """How to read it, and what all models have that the paper does not speak of."""
-        waves = any(cell.training.config().model.encoder.waves for cell in self.cells)
-        return (*self.notes, WAVES) if waves else self.notes
-
-    @property
     def reductions(self) -> tuple[str, ...]:
-        """What the scale does on a smaller scale than the paper, a sentence each."""
-        return self.scale.reductions_of(self.name)
+        """What the scale does otherwise than the paper, a sentence each."""
+        found = self.scale.reductions_of(self.name)
+        waves = [cell.training.config().model.encoder.waves for cell in self.cells]
+        return (*found, WAVES) if waves and all(waves) else found
 
 
 Build = Callable[[Scale], Table]

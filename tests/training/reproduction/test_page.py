@@ -30,7 +30,7 @@ def test_means_intervals_seeds_and_the_papers_number(tmp_path: Path) -> None:
     text = markdown(table, folder)
     assert "| n = 1 | 70.0 % (45.2 to 94.8) / 50.0 % | 10.0 % (6.6 to 14.9) 1 of 3 seeds / 50.0 % |" in text
     assert "4 of 6 cells are done." in text
-    assert "They took 0.7 hours of one core." in text
+    assert "By the clock they took 0.7 hours, one after another." in text
     assert "Fewer steps." in text
     page = write(table, folder).read_text()
     for words in ("70.0 %", "(45.2 to 94.8)", "1 of 3 seeds", "50.0 %", "Fewer steps.", "not run yet"):

@@ -13,7 +13,7 @@ from training.manifest import Split
 from training.reproduction.scale import ScaleName
 from training.reproduction.scales import CPU, PAPER, SCALES
 from training.reproduction.table import Entry, Table, side_by_side
-from training.reproduction.tables import TABLES, UnknownTable, build
+from training.reproduction.tables import TABLES, TableError, build
 
 EVERY = pytest.mark.parametrize("name", TABLES)
 BOTH = pytest.mark.parametrize("scale", SCALES)
@@ -162,7 +162,7 @@ def test_jobs_begin_as_soon_as_a_worker_is_free() -> None:
 
 
 def test_there_is_no_other_table() -> None:
-    with pytest.raises(UnknownTable, match="nball-success"):
+    with pytest.raises(TableError, match="nball-success"):
         build("nothing")
 
 

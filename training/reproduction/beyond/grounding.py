@@ -36,7 +36,7 @@ class Legibility(Measure):
 
         fitted = encoded(model, dataset, "train", self.fitted)
         held_out = encoded(model, dataset, "validation", self.judged, seed=1)
-        names = {row.id: row.name for row in dataset.categories}
+        names = dataset.category_names
         known = quantities(fitted, names)
         figures = {}
         for name, there in quantities(held_out, names).items():

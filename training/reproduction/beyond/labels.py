@@ -22,6 +22,7 @@ WORLDS = {
     "nball-3": ("n = 3", "control ball, position", "ball, position"),
     "two-room": ("Two Room", "agent, position", ""),
 }
+PROBES = ("linear", "network")
 QUALITY = {"HOTA": "HOTA", "edges": "edges", "right kind": "kinds"}
 # Seconds of one core: a video, each of its frames at 64 x 64, and the comparison with true boxes.
 VIDEO, FRAME, COMPARED = 0.3, 0.004, 10.0
@@ -32,7 +33,11 @@ def table(scale: Scale) -> Table:
     columns = (
         Column("plans", "percent", "success"),
         *(Column(name, "correlation", "Spearman") for name in ("controlled", "others", "all")),
-        *(Column(name, "correlation", "linear probe, r") for name in ("controlled", "others", "all")),
+        *(
+            Column(name, "correlation", f"{probe} probe, r")
+            for probe in PROBES
+            for name in ("controlled", "others", "all")
+        ),
         Column("HOTA", "correlation", "labels"), Column("edges", "error", "labels"),
         Column("right kind", "percent", "labels"),
     )  # fmt: skip
@@ -67,7 +72,11 @@ def _rows(scale: Scale, world: str) -> list[Row]:
         runs = scale.trainings(seeds, world, budget, settings, f"{title}, {name}", data)
         asked: list[tuple[Measure, str]] = [(success, "plans")]
         asked += [(distances, figure) for figure in (controlled, others, POSITIONS)]
-        asked += [(probing, figure and f"{figure}: linear r") for figure in (controlled, others, EVERYTHING)]
+        asked += [
+            (probing, figure and f"{figure}: {probe} r")
+            for probe in PROBES
+            for figure in (controlled, others, EVERYTHING)
+        ]
         entries = [Entry(runs, measure, figure) if figure else LEFT_OUT for measure, figure in asked]
         told = [Entry(runs[:1], quality, figure) for figure in QUALITY.values()]
         rows.append(Row(f"{title}, {name}", (*entries, *(told if data is ours else (LEFT_OUT,) * len(told)))))

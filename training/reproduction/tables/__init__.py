@@ -40,14 +40,18 @@ TABLES: dict[str, Build] = {
 }
 
 
-class UnknownTable(ValueError):
-    """There is no such table; the message names those there are."""
+class TableError(ValueError):
+    """There is no such table, or it does not take what it was given; the message says what to do."""
 
 
 def build(name: str, scale: ScaleName = "cpu", clips: Path | None = None) -> Table:
     """A table at a scale; `clips` is a folder of videos with true boxes, for tables that ask for one."""
     every = TABLES | BEYOND
     if name not in every:
-        raise UnknownTable(f"There is no table {name!r}. Choose one of: {', '.join(every)}.")
-    chosen = replace(SCALES[scale], clips=str(clips.resolve())) if clips else SCALES[scale]
-    return every[name](chosen)
+        raise TableError(f"There is no table {name!r}. Choose one of: {', '.join(every)}.")
+    table = every[name](SCALES[scale])
+    if not clips:
+        return table
+    if not table.needs:
+        raise TableError(f"{name} takes no videos: leave --videos out.")
+    return every[name](replace(SCALES[scale], clips=str(clips.resolve())))

@@ -93,8 +93,8 @@ def table(scale: Scale) -> Table:
             ]
             rows.append(Row(f"{title}, {label}", tuple(entries)))
     notes = (
-        "Targets are standardised, angles are sine and cosine: an error of 1 is knowing nothing. The network's answers "
-        "are means over three seeds.",
+        "Targets are standardised: an error of 1 is knowing nothing. Yaws are sine and cosine, joint angles are as "
+        "they are. The network's answers are means over three seeds.",
         "Full state: all that the rows below it name, side by side.",
     )
     return Table(NAME, "What can be read off latents", "combined_probe_results", scale, columns, tuple(rows), notes)
