@@ -59,7 +59,7 @@ def keep_memory() -> None:
     """Let memory that was freed stay with this process.
 
     glibc gives large pieces back at once, and a training step asks for the same ones again: handing them over, page by
-    page, is an eighth of its time on a CPU. Where there is no glibc, nothing is done.
+    page, takes up to an eighth of its time on a CPU. Where there is no glibc, nothing is done.
     """
     try:
         settings = ctypes.CDLL("libc.so.6").mallopt
