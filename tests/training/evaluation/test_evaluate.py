@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from flows.evaluate_cli import app
 from tests.training.tiny_run import tiny_config, tiny_dataset
+from training import load, world_model
 from training.evaluation.evaluate import Evaluation, Knowledge
-from training.evaluation.page import ANOTHER, html
+from training.evaluation.page import ANOTHER, html, judged
 from training.evaluation.probes import Reading
 from training.manifest import Split
 from training.simulate import simulate
@@ -145,3 +146,38 @@ def test_a_device_that_is_not_there_is_named(run: Path) -> None:
     result = CliRunner().invoke(app, [str(run), "--device", "cuda"])
     assert result.exit_code == 2
     assert "no cuda device here" in " ".join(result.output.split())
+
+
+def test_without_held_out_episodes_it_says_what_to_do(run: Path, tmp_path: Path) -> None:
+    size = json.loads(next(run.glob("checkpoints/*/checkpoint.json")).read_text())["data"]["size"][0]
+    simulate("nball", tmp_path / "all.zarr", 6, 20, seed=1, size=size, split=Split(validation=0), balls=1)
+    told = CliRunner().invoke(app, [str(run), "--dataset", str(tmp_path / "all.zarr"), "--out", str(tmp_path / "e")])
+    assert told.exit_code == 2
+    words = " ".join(told.output.split())
+    assert "holds no episode out" in words
+    assert "--on-training-episodes" in words
+
+
+@pytest.mark.parametrize(
+    ("split", "same", "words"),
+    [
+        ("validation", True, "3 held-out episodes"),
+        ("validation", False, "3 episodes"),
+        ("train", True, "3 training episodes"),
+        ("train", False, "3 training episodes"),
+    ],
+)
+def test_the_page_says_which_episodes_were_judged(split: str, same: bool, words: str) -> None:
+    found = Evaluation("run", 1, "set", split, "grounded", {}, [], [], [], 3, 60, same)
+    assert judged(found).startswith(f"Judged at step 1 on 60 frames of {words} of the dataset set.")
+
+
+def test_many_frames_are_encoded_in_pieces_to_the_same_latents(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load(run)
+    frames = np.random.default_rng(0).integers(0, 256, (3, 5, *model.data.size, 3), dtype=np.uint8)
+    whole = model.encode(frames)
+    sizes = list[int]()
+    model.model.encoder.register_forward_pre_hook(lambda module, given: sizes.append(len(given[0])))
+    monkeypatch.setattr(world_model, "AT_ONCE", 4)
+    torch.testing.assert_close(model.encode(frames), whole)
+    assert sizes == [4, 4, 4, 3]
