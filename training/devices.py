@@ -66,4 +66,6 @@ def keep_memory() -> None:
     except (OSError, AttributeError):
         return
     settings(TRIM_THRESHOLD, KEPT)
-    any(settings(MMAP_THRESHOLD, size) for size in LARGEST)
+    for size in LARGEST:
+        if settings(MMAP_THRESHOLD, size):
+            return

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from training.world_model import WorldModel
 
 SHORT = 12  # digits of a hash that name a file
+FIGURES = "figures"
 
 
 class Data(Protocol):
@@ -187,6 +188,10 @@ class Folder:
         """The place of a training."""
         return self.path / "runs" / training.id
 
+    def begun(self, training: Training) -> bool:
+        """Whether there is something to go on from: more than figures, which may be kept alone."""
+        return any(one.name != FIGURES for one in self.run(training).glob("*"))
+
     def figures(self, training: Training, measure: Measure) -> dict[str, Figure] | None:
         """What was measured; None if nothing was yet."""
         written = self._written(training, measure)
@@ -226,7 +231,7 @@ class Folder:
         return self.path / "runs" / f"{training.id}.failure.txt"
 
     def _place(self, training: Training, measure: Measure) -> Path:
-        return self.run(training) / "figures" / f"{measure.name}.json"
+        return self.run(training) / FIGURES / f"{measure.name}.json"
 
     def _written(self, training: Training, measure: Measure) -> dict[str, Any] | None:
         try:

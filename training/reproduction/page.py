@@ -173,7 +173,7 @@ def _state(cell: Cell, folder: Folder) -> str:
         return "done"
     if reason := folder.failure(cell.training):
         return f"failed: {reason}"
-    return "begun" if list(folder.run(cell.training).glob("checkpoints/*")) else "not run yet"
+    return "begun" if folder.begun(cell.training) else "not run yet"
 
 
 def _used(cell: Cell, folder: Folder) -> float:

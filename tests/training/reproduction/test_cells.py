@@ -58,6 +58,15 @@ def test_figures_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert [file.suffix for file in folder.run(TRAINING).rglob("*") if file.is_file()] == [".json"]
 
 
+def test_kept_figures_alone_are_nothing_to_go_on_from(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    assert not folder.begun(TRAINING)
+    folder.write(TRAINING, OnePlan(), {"plans": Figure(0.5, 10)}, Times(60.0, 2.0))
+    assert not folder.begun(TRAINING)
+    (folder.run(TRAINING) / "checkpoints").mkdir()
+    assert folder.begun(TRAINING)
+
+
 def test_a_failure_is_remembered_in_a_line_and_forgotten(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.fail(TRAINING, "it broke\nin two", "Traceback ...")
