@@ -32,7 +32,7 @@ fuzz: $(READY)  ## thousands of broken files, other ones each time; FUZZ_CASES=2
 	FUZZ_CASES=$${FUZZ_CASES:-400} FUZZ_FIRST=$${FUZZ_FIRST:-$$(date +%s)} OMP_NUM_THREADS=1 \
 		$(BIN)/python -m pytest tests/fuzz -m fuzz -n auto
 
-check: $(READY) lint  ## before every commit: under a minute
+check: $(READY) lint  ## before every commit: all but the slow tests, five minutes on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow and not long and not alone' -n auto --dist loadfile -x
 
 lint: $(READY)
