@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 OBJECT = "object"  # the one kind that true boxes have
 HARDLY = 0.1  # visible share below which a true box does not count
 SHORT = 12  # digits of a hash
-FOREVER = 1 << 40  # frames
 
 
 class Fold(Split, frozen=True, extra="forbid"):
@@ -121,12 +120,12 @@ class Filmed:
 
         for video in self._videos:
             reader = FrameReader(video.file, self._config.size, self._config.letterbox)
-            pictures = np.concatenate(list(reader.blocks(0, FOREVER)))
-            boxes, category, instance = self._boxes(video, reader.framing, len(pictures))
+            frames = sum(1 for _ in reader.video.frames())  # decoded twice, for no file says for sure how many it has
+            boxes, category, instance = self._boxes(video, reader.framing, frames)
             columns = {"boxes": boxes, "actions": np.zeros((len(boxes), 0), np.float32)}
-            take = Take(video.relative, 0, [pictures], columns, category, instance)
-            if len(boxes) != len(pictures):
-                raise DatasetError(f"{video.path} has {len(pictures)} frames, but boxes of {len(boxes)}.")
+            take = Take(video.relative, 0, reader.blocks(0, frames), columns, category, instance)
+            if len(boxes) != frames:
+                raise DatasetError(f"{video.path} has {frames} frames, but boxes of {len(boxes)}.")
             checked(take, self.layout)  # or the writer would leave it out, of one dataset alone
             yield take
 
