@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -209,6 +210,8 @@ def demo(
 
 def main() -> None:
     """The command; stops without a traceback when it is interrupted, be it while packages are still loading."""
+    # Processes that are started would else import Python files from the folder that the user stands in.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         app()
     except KeyboardInterrupt:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from flows.console import errors, terminal
+from flows.threads import sleeping_threads
 from flows.train_console import training_errors
 
 if TYPE_CHECKING:
@@ -22,9 +23,13 @@ def judge(
     seeds: int, device: Device, flow: bool,
 ) -> None:  # fmt: skip
     """Evaluate a run, here or as a Prefect flow run, write the page, and print tables and verdict."""
+    sleeping_threads()
     with training_errors():
         with errors.status("opening the dataset") as status:
-            say = status.update
+
+            def say(what: str) -> None:
+                status.update(escape(what))
+
             if flow:
                 found, written = _run_flow(run, out, dataset, which, training, starts, seeds, device, say)
             else:

@@ -68,7 +68,8 @@ class Worker:
         root = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
         process = subprocess.Popen(
-            [sys.executable, "-m", "labeling.worker", self._scratch.name],
+            # -P: Python files in the folder that the user stands in are not ours to run
+            [sys.executable, "-P", "-m", "labeling.worker", self._scratch.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -81,7 +81,8 @@ class Reader:
         most = max(block.rows for block in blocks)
         if most > room:
             needed = 2 * (most * self._row_bytes + piece * chunk_bytes)
-            raise DatasetError(f"Windows of this dataset need a memory limit of {needed / 1e6:.0f} MB at least.")
+            least = -(-needed >> 20)
+            raise DatasetError(f"Windows of {self._dataset.path} need {least} MB at least: --set memory={least}.")
         return Plan(blocks, room, piece)
 
     def empty(self, rows: int) -> dict[str, torch.Tensor]:

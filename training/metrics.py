@@ -53,7 +53,10 @@ def read(run: Path) -> list[dict[str, Any]]:
         text = (run / FILE).read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    try:
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    except ValueError as error:
+        raise TrainError(f"{run / FILE} is damaged ({error}): remove the line, or train in a new folder.") from error
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -72,7 +72,7 @@ def monitor(held_out: Frames, fitted_on: Frames, names: Mapping[int, str], apart
     """
     # A few held-out episodes do not fill the latent space, however good the model is: training frames count as well.
     latents = np.concatenate([held_out.latents, fitted_on.latents]).astype(np.float64)
-    spread, rank, statistic = _spread(latents), _rank(latents), _sigreg(latents)
+    spread, rank, statistic = _spread(latents), effective_rank(latents), _sigreg(latents)
     probe: dict[str, float | None] = {}
     spearman: dict[str, float | None] = {}
     for category, name in names.items():
@@ -108,7 +108,7 @@ def _spread(latents: np.ndarray) -> float:
     return float(np.sqrt(latents.var(axis=0).mean()))
 
 
-def _rank(latents: np.ndarray) -> float:
+def effective_rank(latents: np.ndarray) -> float:
     """The exponential of the entropy of the spectrum: D where all directions vary alike, 1 on a line, 0 at a point."""
     variances = np.linalg.svd(latents - latents.mean(axis=0), compute_uv=False) ** 2
     if variances.sum() == 0:

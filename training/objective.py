@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from training.dataset import Batch
@@ -74,9 +75,11 @@ class Objective(nn.Module):
         nothing = latents.new_zeros(())
         if self.head is None or self.target is None:
             return nothing, nothing
-        answers = self.head(latents)
-        truth = self.target.matched(self.target(batch), answers, batch)
+        answers = self.head(latents).float()
+        with torch.autocast(latents.device.type, enabled=False):  # in 16 bits places would be off by a pixel
+            truth = self.target.matched(self.target(batch), answers, batch)
         on_encoded = box_error(answers, truth, distributed=self.training)
         if not self.config.predicted_weight:
             return on_encoded, nothing
-        return on_encoded, box_error(self.head.frozen(predicted), truth.later(), distributed=self.training)
+        later = self.head.frozen(predicted).float()
+        return on_encoded, box_error(later, truth.later(), distributed=self.training)

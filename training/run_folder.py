@@ -40,14 +40,19 @@ def chosen_config(run: Path, config: TrainConfig | None, resume: bool) -> TrainC
     return known or config or TrainConfig()
 
 
-@contextmanager
-def claimed(run: Path, config: TrainConfig, resume: bool) -> Iterator[None]:
-    """Hold the folder, made if need be, for the time of a run."""
-    run.mkdir(parents=True, exist_ok=True)
+def refuse_links_in(run: Path) -> None:
+    """TrainError if a part of a run is a link: what is written to it would land elsewhere."""
     try:
         refuse_links(run)
     except RunError as error:
         raise TrainError(str(error)) from error
+
+
+@contextmanager
+def claimed(run: Path, config: TrainConfig, resume: bool) -> Iterator[None]:
+    """Hold the folder, made if need be, for the time of a run."""
+    run.mkdir(parents=True, exist_ok=True)
+    refuse_links_in(run)
     lock = FileLock(run / LOCK, timeout=0)
     try:
         lock.acquire()

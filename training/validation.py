@@ -8,6 +8,7 @@ row says so, and nothing is called grounded by frames that it was fitted on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def _sample(windows: Windows, count: int) -> list[Batch]:
     """About `count` windows from all over, in batches."""
     batches: list[Batch] = []
     for batch in windows.batches(SAMPLE, whole=True):
-        batches.append(batch)
+        batches.append(replace(batch, frames=batch.frames.clone()))  # whose memory training uses again
         if sum(len(one) for one in batches) >= count:
             break
     return batches

@@ -202,7 +202,7 @@ def test_too_long_windows_are_refused_with_the_longest_episode(tmp_path):
 
 
 def test_too_little_memory_is_refused_with_what_is_needed(dataset):
-    with pytest.raises(DatasetError, match="memory limit of"):
+    with pytest.raises(DatasetError, match=r"--set memory="):
         Windows(dataset, memory_limit=10_000)
 
 

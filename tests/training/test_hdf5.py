@@ -182,3 +182,26 @@ def test_a_camera_can_be_chosen(tmp_path):
     write(tmp_path / "a.h5", front=front)
     made = prepare(tmp_path / "a.h5", tmp_path / "d.zarr", config=PrepareConfig(size=8, camera="front"))
     assert (open_dataset(made.path).array("frames")[:] == 7).all()
+
+
+def test_a_damaged_column_costs_its_episode(tmp_path):
+    columns = write(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        del file["action"]
+        action = file.create_dataset("action", data=columns["action"], chunks=(25, 2), compression="gzip")
+        place = action.id.get_chunk_info(0).byte_offset
+    with (tmp_path / "a.h5").open("r+b") as file:
+        file.seek(place)
+        file.write(b"\0" * 40)
+    made = prepare(tmp_path / "a.h5", tmp_path / "d.zarr", config=PrepareConfig(size=16))
+    assert list(made.problems) == ["a.h5 episode 0"]
+    assert "a.h5 cannot be read from row 0 on" in made.problems["a.h5 episode 0"]
+
+
+def test_names_of_kinds_may_be_stored_as_bytes(tmp_path):
+    boxes = np.tile([2.0, 2.0, 8.0, 8.0], (sum(LENGTHS), 1, 1))
+    write(tmp_path / "a.h5", boxes=boxes)
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file["boxes"].attrs["category"] = np.array([b"ball"])
+    data = open_dataset(prepare(tmp_path / "a.h5", tmp_path / "d.zarr", config=PrepareConfig(size=16)).path)
+    assert [row.name for row in data.categories] == ["ball"]

@@ -164,3 +164,34 @@ def test_a_camera_that_is_not_there_is_refused_with_those_that_are(tmp_path):
     write(tmp_path / "pour")
     with pytest.raises(DatasetError, match=r"There are: observation\.images\.top"):
         prepare(tmp_path / "pour", tmp_path / "d.zarr", config=PrepareConfig(camera="left"))
+
+
+def test_a_damaged_table_costs_the_episodes_in_it(tmp_path):
+    write(tmp_path / "pour")
+    (tmp_path / "pour" / "data" / "chunk-000" / "file-001.parquet").write_bytes(b"PAR1 cut off")
+    made = prepare(tmp_path / "pour", tmp_path / "d.zarr")
+    assert list(made.problems) == [f"pour episode {number}" for number in range(6, 11)]
+    assert "file-001.parquet cannot be read" in made.problems["pour episode 6"]
+
+
+def test_a_table_without_its_actions_and_ragged_ones_are_named(tmp_path):
+    write(tmp_path / "pour")
+    first, second = ((tmp_path / "pour" / "data" / "chunk-000" / f"file-{file:03}.parquet") for file in range(2))
+    table(first, {**parquet.read_table(first).drop_columns(["action"]).to_pydict()})
+    rows = parquet.read_table(second).to_pydict()
+    rows["action"][12] = [1.0]
+    table(second, rows)
+    made = prepare(tmp_path / "pour", tmp_path / "d.zarr")
+    assert list(made.problems) == [f"pour episode {number}" for number in (*range(6), 7)]
+    assert "file-000.parquet has no column action" in made.problems["pour episode 0"]
+    assert "file-001.parquet: action does not have the same count" in made.problems["pour episode 7"]
+
+
+@pytest.mark.parametrize("name", ["fps", "features", "data_path"])
+def test_facts_that_are_missing_are_named(tmp_path, name):
+    root = write(tmp_path / "pour")
+    info = json.loads((root / "meta" / "info.json").read_text())
+    del info[name]
+    (root / "meta" / "info.json").write_text(json.dumps(info))
+    with pytest.raises(DatasetError, match=rf"info\.json does not say {name}"):
+        prepare(root, tmp_path / "d.zarr")

@@ -200,3 +200,15 @@ def test_two_processes_learn_the_same_as_one_from_the_same_batch(tmp_path: Path,
         for part in parts:
             for name, parameter in objective.named_parameters():
                 torch.testing.assert_close(part[number][1][name], parameter.grad, rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize("matching", ["fourier", "frame"])
+def test_boxes_keep_all_their_bits_where_networks_compute_in_16(matching: str) -> None:
+    objective, batch = make(TargetConfig.model_validate({"matching": matching})), make_batch()
+    assert objective.target is not None
+    truth, seen = objective.target(batch).values, list[Tensor]()
+    objective.target.register_forward_hook(lambda module, given, found: seen.append(found.values))
+    with torch.autocast("cpu", torch.bfloat16):
+        terms = objective(batch, step=7)
+    assert torch.equal(seen[0], truth)
+    assert terms.encoded.dtype == terms.predicted.dtype == torch.float32

@@ -71,3 +71,16 @@ def test_exported_weights_open_as_a_world_model_that_plans_in_the_units_of_its_a
 def test_models_built_otherwise_have_no_official_names(tmp_path: Path) -> None:
     with pytest.raises(WeightsDoNotFit, match="Only models built like LeWM"):
         export_weights(LeWM(), tmp_path / "weights.pt")
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors"])
+def test_a_file_that_holds_no_weights_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"junk")
+    with pytest.raises(WeightsDoNotFit, match=f"{name}: it cannot be read as weights"):
+        import_weights(tmp_path / name)
+
+
+def test_weights_of_something_else_are_named_with_their_file(tmp_path: Path) -> None:
+    torch.save({"layer.weight": torch.zeros(2, 2)}, tmp_path / "other.pt")
+    with pytest.raises(WeightsDoNotFit, match=r"other\.pt: These are not LeWM's weights"):
+        import_weights(tmp_path / "other.pt")

@@ -67,3 +67,12 @@ def test_nothing_is_called_grounded_by_frames_that_the_probe_was_fitted_on() -> 
     assert monitor(frames, frames, {0: "ball"}).verdict.startswith("grounded")
     verdict = monitor(frames, frames, {0: "ball"}, apart=False).verdict
     assert verdict.startswith("not judged: whether it is grounded cannot be told without held-out episodes (least ball")
+
+
+def test_memory_of_batches_is_used_again_after_the_sample_was_drawn(tmp_path: Path) -> None:
+    dataset, config = tiny_dataset(tmp_path / "tiny.zarr"), tiny_config()
+    windows = Windows(dataset, batch=config.batch)
+    kept = Validation(dataset, windows, config, DataFacts.of(dataset).categories)
+    places = {batch.frames.data_ptr() for batch in windows.batches(0)}
+    assert len(places) <= 2
+    assert kept

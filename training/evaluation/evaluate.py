@@ -21,7 +21,7 @@ from training.evaluation.geometry import distance_correlation
 from training.evaluation.latents import Quantity, Seen, episode_of, of_the_world, quantities, to_fit_and_judge
 from training.evaluation.prediction import prediction_errors
 from training.evaluation.probes import Reading, Task, linear_probe, network_probe
-from training.evaluation.success import Success, try_out, world_of
+from training.evaluation.success import Success, nball_ways, try_out, world_of
 from training.evaluation.trips import Trip, make_trips
 from training.world_model import WorldModel
 
@@ -117,6 +117,7 @@ def evaluate(
     if starts != 0 and dataset.world and model.data.action_dim:
         try:
             success = try_out(model, dataset, split, starts, seeds, say)
+            notes += _too_far(model, dataset, split)
             say("driving, for the pictures")
             trips = make_trips(model, dataset, split)
         except DatasetError as error:
@@ -133,6 +134,15 @@ def evaluate(
         len(episodes), len(held_out.frames), same,
     )  # fmt: skip
     return found, Material(model, dataset, fitted, held_out, trips)
+
+
+def _too_far(model: WorldModel, dataset: Dataset, split: SplitName) -> list[str]:
+    """Which of the ways to plan in n-ball no episode is long enough for."""
+    ways = nball_ways(model, dataset, split) if world_of(dataset).name == "nball" else {}
+    left_out = [
+        f"{horizon} steps ahead with {context} frames seen" for (horizon, context), fits in ways.items() if not fits
+    ]
+    return [f"Not tried out, for episodes are too short: plans {', '.join(left_out)}."] if left_out else []
 
 
 def _said_of_its_sample(verdict: str) -> str:

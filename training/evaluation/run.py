@@ -10,6 +10,7 @@ from training.dataset_format import SplitName
 from training.devices import available
 from training.evaluation import page
 from training.evaluation.evaluate import Evaluation, Say, dataset_of, evaluate
+from training.run_folder import refuse_links_in
 from training.world_model import load
 
 
@@ -33,6 +34,8 @@ def evaluate_run(
     say = say or (lambda what: None)
     model = load(run, which, available(device))
     data = dataset_of(model, dataset)
+    if out is None and run.is_dir():
+        refuse_links_in(run)
     place = _writable(out or run / "evaluation")
     split: SplitName = "train" if training else "validation"
     found, material = evaluate(model, data, run, split, say, starts=starts, seeds=seeds)

@@ -101,13 +101,22 @@ def try_out(
     if world_of(dataset).name != "nball":
         again = partial(many_plans, model, dataset, split, starts=starts or STARTS, say=say)
         return [_pooled(with_seeds(again, range(seeds)))]
-    ways = [(horizon, context) for horizon in HORIZONS for context in sorted({1, model.model.context})]
-    found = []
+    found, ways = [], [way for way, fits in nball_ways(model, dataset, split).items() if fits]
+    if not ways:
+        raise DatasetError(f"no {split} episode of {dataset.path} is long enough for {min(HORIZONS)} steps.")
     for number, way in enumerate(ways, 1):
         say(f"planning, {number} of {len(ways)}: {way[0]} steps ahead, frames seen: {way[1]}")
         once = partial(one_plan, model, dataset, split, *way, starts or NBALL_STARTS)
         found.append(_pooled(with_seeds(once, range(seeds))))
     return found
+
+
+def nball_ways(model: WorldModel, dataset: Dataset, split: SplitName) -> dict[tuple[int, int], bool]:
+    """Steps ahead and frames seen, for each way to plan in n-ball; and whether an episode is long enough for it."""
+    longest = max((int(dataset.episode_length[episode]) for episode in dataset.split(split)), default=0)
+    skip = model.config.skip
+    ways = [(horizon, context) for horizon in HORIZONS for context in sorted({1, model.model.context})]
+    return {way: (way[0] + way[1] - 1) * skip < longest for way in ways}
 
 
 def with_seeds(trial: Callable[..., Trial], seeds: Iterable[int]) -> list[Trial]:

@@ -14,7 +14,7 @@ import torch
 from training.dataset import Dataset
 from training.dataset_format import SplitName
 from training.envs import Environment
-from training.evaluation.success import APART, HORIZONS, Start, anew, draw_starts, world_of
+from training.evaluation.success import APART, Start, anew, draw_starts, nball_ways, world_of
 from training.planning.planner import Task, find_actions
 from training.planning.receding import Goal, drive
 from training.planning.settings import PLANNERS
@@ -40,7 +40,7 @@ def make_trips(model: WorldModel, dataset: Dataset, split: SplitName, count: int
     if world.name != "nball":
         starts, _ = draw_starts(world, model, dataset, split, APART, 1, count, seed)
         return _driven(model, dataset, world, starts, seed)
-    horizon, context = HORIZONS[-1], model.model.context
+    *_, (horizon, context) = [way for way, fits in nball_ways(model, dataset, split).items() if fits]
     starts, _ = draw_starts(world, model, dataset, split, horizon * model.config.skip, context, count, seed)
     return _planned(model, world, starts, horizon, seed)
 

@@ -8,8 +8,10 @@ same with files. There actions come normalised: the numbers to normalise by stan
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Literal
 
 import torch
@@ -125,17 +127,31 @@ def export_weights(model: LeWM, path: str | Path, names: Names = "transformers4"
 def import_weights(path: str | Path, config: ModelConfig = MODELS["lewm"]) -> LeWM:
     """Our model from a file of official weights; without statistics beside it, actions have to come normalised."""
     path = Path(path)
-    if path.suffix == ".safetensors":
-        from safetensors.torch import load_file
-
-        weights = load_file(path)
-    else:
-        weights = torch.load(path, map_location="cpu", weights_only=True)
-    model = load(weights, config)
+    try:
+        model = load(_read(path), config)
+    except WeightsDoNotFit as error:
+        raise WeightsDoNotFit(f"{path}: {error}") from error
     if _actions_file(path).exists():
         usual = json.loads(_actions_file(path).read_text(encoding="utf-8"))
         model.expect_actions(*(torch.tensor(usual[name]) for name in ("mean", "std")))
     return model
+
+
+def _read(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a file; WeightsDoNotFit if it holds none."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        weights: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+        return weights
+    except FileNotFoundError:
+        raise
+    except (OSError, EOFError, RuntimeError, ValueError, SafetensorError, UnpicklingError, struct.error) as error:
+        said = str(error).partition("\n")[0]
+        raise WeightsDoNotFit(f"it cannot be read as weights ({said}). Fetch it again.") from error
 
 
 def _actions_file(path: Path) -> Path:

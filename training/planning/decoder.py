@@ -13,13 +13,16 @@ from pathlib import Path
 
 import torch
 from pydantic import BaseModel, Field
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from labeling.files import write_whole
+from training.config import TrainError
 from training.matching import fitting_order, reordered
 from training.planning.spectra import Plausible, spectrum
+from training.run_folder import refuse_links_in
 
 FOLDER = "decoders"
 
@@ -63,22 +66,33 @@ def decoder(
     config = config or DecoderConfig()
     made = Decoder(frequencies.shape[1], objects, config.hidden)
     file = folder / FOLDER / f"{_name(frequencies, objects, plausible, config)}.safetensors" if folder else None
-    if file and file.exists():
-        made.load_state_dict(load_file(file))
-    else:
+    if not (file and _kept(made, file)):
         _train(made, frequencies.cpu(), plausible, config)
         if file:
             _keep(made, file)
     return made.requires_grad_(False).eval().to(frequencies.device)
 
 
+def _kept(made: Decoder, file: Path) -> bool:
+    """Whether a decoder was kept and could be read."""
+    if not file.exists():
+        return False
+    try:
+        made.load_state_dict(load_file(file))
+    except (OSError, RuntimeError, SafetensorError) as error:
+        warnings.warn(f"{file} cannot be read ({error}): the decoder is trained anew.", stacklevel=3)
+        return False
+    return True
+
+
 def _keep(made: Decoder, file: Path) -> None:
     """Save a decoder; a run that cannot be written to, as on a shared disk, can be planned with all the same."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        refuse_links_in(file.parent.parent)
         write_whole(file, save(made.state_dict()))
-    except OSError as error:
-        warnings.warn(f"{file} cannot be written ({error.strerror}): the decoder will be trained anew.", stacklevel=2)
+    except (OSError, TrainError) as error:
+        warnings.warn(f"{file} cannot be written ({error}): the decoder will be trained anew.", stacklevel=3)
 
 
 def _train(made: Decoder, frequencies: Tensor, plausible: Plausible, config: DecoderConfig) -> None:

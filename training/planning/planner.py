@@ -63,7 +63,7 @@ class Task:
         """Latents (B, S, H, D) to which candidates lead, without the frames that are there already."""
         context = self.start.shape[1]
         past = self.past[:, None].expand(-1, actions.shape[1], -1, -1)
-        return self.model.rollout(self.start, torch.cat([past, actions], dim=2))[:, :, context:]
+        return self.model.rollout(self.start, torch.cat([past, actions.to(past)], dim=2))[:, :, context:]
 
     def _blocks(self, past: np.ndarray | None) -> Tensor:
         """Past actions as the model takes them, (B, C - 1, skip * A)."""

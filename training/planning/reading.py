@@ -45,14 +45,14 @@ class ImaginedBoxes:
         if not self.categories:
             raise ValueError("Name the category of at least one object, or leave objects out for one of each.")
         self.slots = model.target.slots
-        fourier = model.target.fourier
+        fourier, target = model.target.fourier, model.config.target
+        if target.grouping == "all" and target.matching != "none":
+            raise ValueError("The head was taught objects of all kinds together: it cannot be told which box is whose.")
         self.ways: dict[int, Callable[[Tensor], Tensor]] | None = None
         if fourier is None:
             if len(self.categories) != self.slots:
                 raise ValueError(f"The head has {self.slots} slots: name the category of each, in the dataset's order.")
             return
-        if fourier.grouping == "all":
-            raise ValueError("The head sums over objects of all kinds: it cannot be told which box is whose.")
         self.blocks: list[int] = fourier.categories.tolist()
         if unknown := set(self.categories) - set(self.blocks):
             raise ValueError(f"The head knows the categories {self.blocks}, not {sorted(unknown)}.")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +21,7 @@ GRID = 16  # places along each side that a search begins at; spectra are smooth 
 ROUNDS = 3  # in which each object looks for its best place, the others held
 TRUST = 0.05  # of the prior of sizes: a deviation of one counts like this error in one number of the spectrum
 SMALLEST = 2e-3  # deviation of sizes: below it they count as known
+WIDEST = 0.5  # deviation that shares of a frame can have: statistics say 1 of numbers that are all the same
 SLICE = 4096  # spectra that are worked on at once
 
 
@@ -33,7 +35,7 @@ class Plausible:
     @classmethod
     def of(cls, boxes: Statistics) -> Plausible:
         """From the statistics of boxes cx cy w h."""
-        mean, std = boxes.mean.tolist(), boxes.std.tolist()
+        mean, std = boxes.mean.tolist(), np.where(boxes.std > WIDEST, 0, boxes.std).tolist()
         return cls((mean[2], mean[3]), (std[2], std[3]))
 
     def draw(self, count: int, objects: int, generator: torch.Generator) -> Tensor:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from filelock import FileLock
 
@@ -21,11 +21,13 @@ from labeling.files import write_whole
 from labeling.recipe import digest
 from training.config import TrainConfig, load_config
 from training.manifest import Manifest, PrepareConfig, SimulatorSource, Split
+from training.sources.simulator import VERSION
 
 if TYPE_CHECKING:
     from training.dataset import Dataset
     from training.world_model import WorldModel
 
+KEPT = 2  # version of the simulators that the runs in docs/results were made with: their names do not say it
 SHORT = 12  # digits of a hash that name a file
 FIGURES = "figures"
 
@@ -77,8 +79,9 @@ class Simulated:
         )  # fmt: skip
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says, but its words."""
-        return self.manifest().model_dump(mode="json", include={"kind", "source", "seed", "split", "settings"})
+        """What the manifest says, but its words; and by which simulators, if they are newer than kept results."""
+        told = self.manifest().model_dump(mode="json", include={"kind", "source", "seed", "split", "settings"})
+        return told | ({"version": VERSION} if VERSION > KEPT else {})
 
     def make(self, path: Path) -> None:
         """Play the episodes."""
@@ -107,6 +110,7 @@ class Times:
 class Measure:
     """Something to measure on a trained model; a kind of it is a class with `take`, and its options are fields."""
 
+    version: ClassVar[int] = 1  # raise it when the same model gets other figures
     on: Data | None = None  # judged on the held-out episodes of this dataset; None: of the one it was trained on
     minutes: float = field(default=0.0, compare=False)  # of one core
 
@@ -118,6 +122,7 @@ class Measure:
     def name(self) -> str:
         """Its kind and a hash of its options: the name of its file."""
         options = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("on", "minutes")}
+        options |= {"version": self.version} if self.version > 1 else {}
         kind = type(self).__name__.lower()
         return f"{kind}-{digest(options=options, on=self.on and self.on.facts())[:SHORT]}"
 

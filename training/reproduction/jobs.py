@@ -15,6 +15,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 Hear = Callable[[str], None]  # what a job is at
 Job = Callable[..., None]  # takes its arguments, then whom to tell; must be found by its module's name
 
@@ -82,7 +84,8 @@ def _work(there: Connection, job: Job, arguments: tuple[Any, ...], threads: int)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells everybody; the one that started it decides
     if threads:
-        os.environ["OMP_NUM_THREADS"] = str(threads)  # before anything that computes is imported
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # of what is not imported yet, as torch
+        threadpool_limits(threads)  # of what is, as numpy
     try:
         job(*arguments, lambda what: there.send(("at", what)))
         there.send(("end", ""))

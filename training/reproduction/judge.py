@@ -105,9 +105,9 @@ class Correlation(Measure):
 
     def take(self, model: WorldModel, dataset: Dataset) -> dict[str, Figure]:
         """Encode frames and compare."""
-        from training import monitors
         from training.evaluation.geometry import distance_correlation
         from training.evaluation.latents import encoded, quantities
+        from training.monitors import effective_rank
 
         seen = encoded(model, dataset, "validation", self.frames, seed=1)
         names = dataset.category_names
@@ -118,8 +118,7 @@ class Correlation(Measure):
         places = [name for name in found if name.endswith(", position")]
         if places:
             figures[POSITIONS] = figures[places[-1]]  # of the only kind, or of all of them, which come last
-        frames = monitors.Frames(seen.latents, seen.boxes, seen.present, seen.category)
-        return {**figures, "rank": Figure(monitors.monitor(frames, frames, names).rank)}
+        return {**figures, "rank": Figure(effective_rank(seen.latents.astype(float)))}
 
 
 @dataclass(frozen=True, kw_only=True)

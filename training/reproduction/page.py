@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from labeling.files import write_whole
+from training.markdown import as_it_is
 from training.pages import render
 from training.reproduction.cells import Cell, Folder
 from training.reproduction.intervals import Estimate, estimate
@@ -192,9 +193,4 @@ def _titled(title: str, lines: list[str]) -> list[str]:
 
 def _grid(headings: list[str], rows: list[list[str]]) -> list[str]:
     table = (headings, ["---"] * len(headings), *rows)
-    return [f"| {' | '.join(_plain(cell) for cell in row)} |" for row in table]
-
-
-def _plain(text: str) -> str:
-    """As a cell of a Markdown table: text, never markup."""
-    return " ".join(text.replace("|", "/").replace("<", "&lt;").split())
+    return [f"| {' | '.join(as_it_is(cell) for cell in row)} |" for row in table]

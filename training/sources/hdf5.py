@@ -79,7 +79,12 @@ class Hdf5:
                     report(source, f"{source} should end at row {offset + length}, the file has {self._rows} rows.")
                 else:
                     for start, stop in pieces(offset, offset + length, self._longest):
-                        yield self._take(file, source, start, stop, start - offset, stop == offset + length)
+                        try:
+                            take = self._take(file, source, start, stop, start - offset, stop == offset + length)
+                        except OSError as error:
+                            report(source, f"{self._path} cannot be read from row {start} on: {error}")
+                            break
+                        yield take
 
     def _take(self, file: Any, source: str, start: int, stop: int, first: int, last: bool) -> Take:
         rows = slice(start, stop)
@@ -136,7 +141,8 @@ def _picture_column(file: Any, path: Path, asked: str) -> str:
 
 def _names(file: Any, objects: int) -> list[str]:
     """The kind of each object: as an export of labels says it, else each is one of its own."""
-    known = [str(name) for name in file["boxes"].attrs.get("category", ())] if objects else []
+    told = file["boxes"].attrs.get("category", ()) if objects else ()
+    known = [name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in told]
     return known if len(known) == objects else [f"object-{number + 1}" for number in range(objects)]
 
 

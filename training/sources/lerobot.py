@@ -90,9 +90,9 @@ class LeRobot:
             raise DatasetError(f"{file} has {table.num_rows} rows of {source}, which should have {length}.")
         columns = {"actions": np.zeros((length, 0), np.float32)}
         if self._has_actions:
-            columns["actions"] = aligned(numbers(table.column("action")), length, file)
+            columns["actions"] = aligned(_numbers(table, "action", file), length, file)
         if self._has_state:
-            columns["state"] = numbers(table.column("observation.state"))
+            columns["state"] = _numbers(table, "observation.state", file)
         if self._kind == "image":
             yield from self._from_pictures(table, source, columns)
             return
@@ -162,7 +162,7 @@ class LeRobot:
                 *(name for name in ("action", "observation.state") if name in self._info["features"]),
             ]
             wanted += [self._camera] if self._kind == "image" else []
-            self._tables = {str(file): pyarrow_parquet().read_table(file, columns=wanted)}
+            self._tables = {str(file): _table(file, wanted)}
         table = self._tables[str(file)]
         inside = np.flatnonzero(table.column("episode_index").to_numpy() == int(row["episode_index"]))
         if len(inside) and len(inside) != inside[-1] - inside[0] + 1:
@@ -218,6 +218,9 @@ def _read_info(root: Path) -> dict[str, Any]:
             f"{root} is a LeRobot dataset of version {info.get('codebase_version')}; convert it to v3.0 with "
             "lerobot's own converter first."
         )
+    missing = [name for name in ("fps", "features", "data_path") if name not in info]
+    if missing:
+        raise DatasetError(f"{path} does not say {' and '.join(missing)}: fetch the dataset again.")
     return info
 
 
@@ -237,12 +240,31 @@ def _read_episodes(root: Path) -> list[dict[str, Any]]:
     files = sorted((root / "meta" / "episodes").rglob("*.parquet"))
     rows = []
     for file in files:
-        table = pyarrow_parquet().read_table(file)
+        table = _table(file)
         plain = [name for name in table.column_names if not name.startswith("stats/")]
         rows += table.select(plain).to_pylist()
     if not rows:
         raise DatasetError(f"{root / 'meta' / 'episodes'} lists no episode.")
     return sorted(rows, key=lambda row: int(row["episode_index"]))
+
+
+def _table(file: Path, columns: list[str] | None = None) -> Any:
+    """A Parquet file; DatasetError if it is damaged or lacks a column."""
+    parquet = pyarrow_parquet()
+    try:
+        if missing := set(columns or ()) - set(parquet.read_schema(file).names):
+            raise DatasetError(f"{file} has no column {' and '.join(sorted(missing))}, which meta/info.json promises.")
+        return parquet.read_table(file, columns=columns)
+    except (OSError, ValueError) as error:  # as all of pyarrow's errors are
+        raise DatasetError(f"{file} cannot be read: {error}. Fetch it again.") from error
+
+
+def _numbers(table: Any, name: str, file: Path) -> np.ndarray:
+    """A column as (rows, A); DatasetError if its rows are not alike or no numbers."""
+    try:
+        return numbers(table.column(name))
+    except (TypeError, ValueError) as error:
+        raise DatasetError(f"{file}: {name} does not have the same count of numbers in each row: {error}") from error
 
 
 def _listing(root: Path) -> list[list[Any]]:

@@ -22,6 +22,7 @@ from training.manifest import PrepareConfig, SimulatorSource
 from training.sources import Report
 from training.sources.framing import Framing
 from training.sources.labels import groups_of_names
+from training.sources.reading import BLOCK
 
 # Column of the dataset -> the method of a simulator that knows it.
 OFFERED = {
@@ -98,9 +99,10 @@ class Episodes:
         return Take(self.name, 0, self._pictures(states), columns, self._category, self._kept)
 
     def _pictures(self, states: np.ndarray) -> Iterator[np.ndarray]:
-        drawn = self._world.draw(states)
-        size = self.layout.size
-        yield drawn if drawn.shape[1:3] == size else np.stack([self._framing.picture(image) for image in drawn])
+        for first in range(0, len(states), BLOCK):
+            drawn = self._world.draw(states[first : first + BLOCK])
+            alike = drawn.shape[1:3] == self.layout.size
+            yield drawn if alike else np.stack([self._framing.picture(image) for image in drawn])
 
 
 def kind_of(name: str) -> str:

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.training.evaluation.stand_in import untrained
+from tests.training.tiny_run import tiny_dataset
 from training.matching import fitting_order, reordered
 from training.planning import reading
 from training.planning.costs import Collision
@@ -141,3 +143,36 @@ def test_decoders_are_trained_once_for_a_number_of_objects_and_kept_in_the_run(
 
 def test_a_decoder_has_a_box_per_object() -> None:
     assert Decoder(9, 3, 8)(torch.zeros(2, 5, 18)).shape == (2, 5, 3, 4)
+
+
+def test_balls_of_one_size_are_looked_for_in_that_size(nball_model: WorldModel) -> None:
+    """Statistics say a deviation of 1 where all are the same, which was taken for sizes of the whole frame."""
+    usual = Plausible.of(nball_model.data.arrays()["boxes"])
+    assert usual.std == (0.0, 0.0)
+    assert usual.mean == pytest.approx((0.125, 0.125))
+
+
+def test_a_broken_decoder_is_said_and_trained_anew(tmp_path: Path) -> None:
+    short = QUICK.model_copy(update={"steps": 3})
+    whole = decoder(W, 1, BALLS, tmp_path, short).state_dict()
+    (file,) = (tmp_path / FOLDER).iterdir()
+    file.write_bytes(b"not safetensors")
+    with pytest.warns(UserWarning, match=f"{file.name} cannot be read"):
+        again = decoder(W, 1, BALLS, tmp_path, short).state_dict()
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+def test_decoders_are_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / FOLDER).symlink_to(tmp_path / "elsewhere")
+    with pytest.warns(UserWarning, match="is a link"):
+        decoder(W, 1, BALLS, tmp_path / "run", QUICK.model_copy(update={"steps": 3}))
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("matching", ["frame", "sequence", "fourier"])
+def test_heads_that_mix_kinds_cannot_be_asked_whose_box_it_is(tmp_path: Path, matching: str) -> None:
+    model = untrained(tiny_dataset(tmp_path / "tiny.zarr"), matching=matching, grouping="all")
+    with pytest.raises(ValueError, match="which box is whose"):
+        ImaginedBoxes(model)

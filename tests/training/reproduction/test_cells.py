@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from training.config import PRESETS
+from training.reproduction import cells
 from training.reproduction.cells import Cell, Figure, Folder, Simulated, Times, Training
 from training.reproduction.judge import Driving, OnePlan
 
@@ -87,3 +88,12 @@ def test_datasets_of_one_simulator_are_nested(tmp_path: Path) -> None:
     rows = small.frames
     np.testing.assert_array_equal(small.array("frames")[:], large.array("frames")[:rows])
     assert len(small.split("validation")) == 2
+
+
+def test_newer_simulators_and_judges_make_other_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of episodes that would not be played so today must not count as done."""
+    before, judged = TRAINING.id, OnePlan().name
+    monkeypatch.setattr(cells, "VERSION", cells.VERSION + 1)
+    monkeypatch.setattr(OnePlan, "version", 2)
+    assert replace(TRAINING).id != before
+    assert OnePlan().name != judged

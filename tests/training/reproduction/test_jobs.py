@@ -10,7 +10,9 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from training.dataset_format import DatasetError
 from training.reproduction.jobs import STOPPED, Hear, in_a_process, stop_all
@@ -21,6 +23,7 @@ ROOT = Path(__file__).parents[3]
 def tell(words: str, hear: Hear) -> None:
     hear(words)
     hear(os.environ["OMP_NUM_THREADS"])
+    hear(str({pool["num_threads"] for pool in threadpool_info()}))
 
 
 def fail(kind: str, hear: Hear) -> None:
@@ -41,8 +44,8 @@ def wait(file: str, hear: Hear) -> None:
 
 def test_a_job_is_heard_and_has_its_threads() -> None:
     heard: list[str] = []
-    assert in_a_process(tell, ("half way",), heard.append, threads=1) == ""
-    assert heard == ["half way", "1"]
+    assert in_a_process(tell, (np.str_("half way"),), heard.append, threads=1) == ""
+    assert heard == ["half way", "1", "{1}"]
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,9 @@ def true_boxes(video: Path) -> list[np.ndarray]:
         told = json.loads(file.read_text(encoding="utf-8"))
         objects = [one for one in told["objects"] if one.get("role", "main") == "main"]
         found = [_boxes(one["boxes"], one.get("visibility")) for one in objects]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if len({len(boxes) for boxes in found}) > 1:
+            raise ValueError("objects have boxes for different numbers of frames")
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise DatasetError(f"{file} does not say true boxes as docs/beyond.md describes: {error!r}") from error
     return [boxes for boxes in found if np.isfinite(boxes).any()]
 

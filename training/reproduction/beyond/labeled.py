@@ -106,7 +106,7 @@ class Relabeled:
 
     def takes(self, report: Report) -> Iterator[Take]:
         """One take an episode, in their order."""
-        from training.dataset_writer import Take
+        from training.dataset_writer import Take, checked
         from training.sources.framing import Framing
 
         for video, take in zip(self._videos, self._episodes.takes(report), strict=True):
@@ -114,7 +114,9 @@ class Relabeled:
             framing = Framing(*labels.size, self._config.size, self._config.letterbox)
             columns, category, instance = self._labels.stretch(labels.tracks, 0, labels.frames, framing, video)
             columns |= {name: take.columns[name] for name in ("actions", "state")}
-            yield Take(take.source, take.start, take.pictures, columns, category, instance)
+            labeled = Take(take.source, take.start, take.pictures, columns, category, instance)
+            checked(labeled, self.layout)  # or the writer would leave it out, and other episodes be held out than there
+            yield labeled
 
 
 def label_settings() -> LabelConfig:

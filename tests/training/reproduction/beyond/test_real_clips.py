@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 
 from tests.training.reproduction.tiny_scale import TINY
 from training.dataset import Dataset, DatasetError, open_dataset
-from training.reproduction.beyond.clips import Clips, Fold, fingerprint, true_boxes
+from training.manifest import PrepareConfig
+from training.reproduction.beyond.clips import Clips, Filmed, Fold, fingerprint, true_boxes
 from training.reproduction.beyond.real_clips import FOLDS, table
 from training.reproduction.cells import Figure, Folder, Times
 from training.reproduction.run import reproduce
 from training.reproduction.scales import CPU
 from training.reproduction.table import Table
 from training.simulate import simulate_videos
+from training.sources import reading
 
 CLIPS = 5
 
@@ -160,3 +162,20 @@ def test_true_boxes_of_another_length_stop_the_dataset(clips: Path, tmp_path: Pa
     with pytest.raises(DatasetError, match=r"nball-0001\.mp4 has 24 frames, but boxes of 23"):
         Clips(str(copy), fingerprint(str(copy)), 16, 0, 3, True).make(tmp_path / "true.zarr")
     assert not (tmp_path / "true.zarr").exists()
+
+
+def test_a_clip_is_read_block_by_block(clips: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "BLOCK", 10)
+    config = PrepareConfig(size=16, letterbox=True, use_actions=False)
+    first, *_ = Filmed(Clips(str(clips), "", 16, 0, 3, true=True), config, None).takes(lambda source, reason: None)
+    assert [len(block) for block in first.pictures] == [10, 10, 4]
+
+
+@pytest.mark.parametrize(
+    "spoil", [{"visibility": [1.0]}, {"boxes": [[0, 0, 4, 4]]}, {"boxes": [[0, 0, 4]]}], ids=["seen", "few", "short"]
+)
+def test_true_boxes_that_do_not_fit_one_another_are_named(tmp_path: Path, spoil: dict[str, object]) -> None:
+    two = [{"boxes": [[0, 0, 4, 4], None]}, {"boxes": [[0, 0, 4, 4], None], **spoil}]
+    (tmp_path / "a.json").write_text(json.dumps({"objects": two}))
+    with pytest.raises(DatasetError, match=r"a\.json does not say true boxes"):
+        true_boxes(tmp_path / "a.mp4")
