@@ -48,8 +48,11 @@ errors = Terminal(stderr=True)
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
-    """Print errors that are meant for the user as one sentence, and exit with code 2."""
+def plain_errors(goes_on: bool = False) -> Iterator[None]:
+    """Print errors that are meant for the user as one sentence, and exit with code 2.
+
+    `goes_on` says that what is interrupted is taken up again by the same command.
+    """
     try:
         yield
     except (BackendError, ConfigError, RunError, StoreError, VideoError, WeightsError, OSError) as error:
@@ -59,7 +62,7 @@ def plain_errors() -> Iterator[None]:
         errors.print(f"[bold red]error[/] {escape(text)}", soft_wrap=True)
         sys.exit(1 if isinstance(error, StrictStop) else 2)
     except KeyboardInterrupt:
-        errors.print("\nStopped. Run the same command again to go on from here.")
+        errors.print(f"\nStopped.{' Run the same command again to go on from here.' if goes_on else ''}")
         sys.exit(130)
 
 
@@ -69,7 +72,7 @@ def label(
     patience: float,
 ) -> None:  # fmt: skip
     """Label a folder, in this process or as a Prefect flow run; exit code 1 if a video failed."""
-    with plain_errors():
+    with plain_errors(goes_on=True):
         config = load_config(file, settings, **choice)
         if not flow and (runner != "threads" or address):
             raise RunError("--runner and --address are for flow runs. Say --flow as well.")
@@ -215,7 +218,7 @@ class FrameBar(Listener):
         self._reached: dict[str, tuple[int, int]] = {}  # frames done and expected of each video
         self._done = self._expected = 0  # of all together
         self._lock = threading.Lock()  # videos are tracked side by side
-        self._videos = self._finished = self._failed = 0
+        self._videos = self._finished = self._failed = self._unseen = 0
         self._began = time.monotonic()
 
     def __enter__(self) -> FrameBar:
@@ -236,21 +239,24 @@ class FrameBar(Listener):
             self._reached[source.id] = after
             self._done += after[0] - before[0]
             self._expected += after[1] - before[1]
-            total = self._expected * self._videos / len(self._reached)
-        speed = self._done / max(1e-3, time.monotonic() - self._began)
-        self._bar.update(self._job, completed=self._done, total=total, speed=f"{speed:.0f} frames/s")
-        self._describe()
+        self._show()
 
     def finished(self, source: Source, failure: str) -> None:
-        """A video was tracked, or failed."""
-        self._finished += 1
-        self._failed += bool(failure)
-        self._describe()
+        """A video was tracked, or failed; one that failed before its first frame does not count for the time left."""
+        with self._lock:
+            self._finished += 1
+            self._failed += bool(failure)
+            self._unseen += bool(failure) and source.id not in self._reached
+        self._show()
 
     def grouping(self) -> None:
         """All videos are tracked; categories and labels follow."""
         self._bar.update(self._job, description="finding categories", total=None, speed="")
 
-    def _describe(self) -> None:
+    def _show(self) -> None:
+        if self._reached:
+            total = self._expected * (self._videos - self._unseen) / len(self._reached)
+            speed = self._done / max(1e-3, time.monotonic() - self._began)
+            self._bar.update(self._job, completed=self._done, total=total, speed=f"{speed:.0f} frames/s")
         failed = f", [red]{self._failed} failed[/]" if self._failed else ""
         self._bar.update(self._job, description=f"{self._finished} of {self._videos} videos{failed}")

@@ -34,7 +34,7 @@ TRAINING = TrainConfig(
 
 def run_demo(folder: Path) -> None:
     """From nothing to labels, report, dataset and world model, all below `folder`."""
-    with training_errors():
+    with training_errors(goes_on=True):
         _label(folder)
         _train(_prepare(folder), folder / "run")
 

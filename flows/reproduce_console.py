@@ -51,14 +51,15 @@ def preview(name: str, scale: ScaleName, out: Path, workers: int, videos: Path |
     for sentence in this.table.reductions:
         terminal.print(f"- {escape(sentence)}", soft_wrap=True)
     words = f"{len(this.cells)} of {len(this.chosen)} cells and {len(this.data)} datasets are left"
-    terminal.print(f"{words}: {_minutes(this.minutes(workers))} minutes with {workers} side by side.", soft_wrap=True)
+    time = f": {_minutes(this.minutes(workers))} minutes with {workers} side by side" if this.cells or this.data else ""
+    terminal.print(f"{words}{time}.", soft_wrap=True)
 
 
 def reproduce(
     name: str, scale: ScaleName, out: Path, workers: int, device: Device, flow: bool, videos: Path | None, only: str
 ) -> None:
     """Run what is left of a table, here or as a Prefect flow run; exit code 1 if a cell failed."""
-    with training_errors(), _known_tables():
+    with training_errors(goes_on=True), _known_tables():
         table = build(name, scale, videos)
         _skip_if_something_is_missing(table)
         with CellBar() as bar:

@@ -109,6 +109,8 @@ def _carry_out(url: str, limit: int, ours: bool) -> None:
 
 def _check(host: str, port: int) -> None:
     """Refuse a port that is taken, and warn of a server that others can reach."""
+    if ":" in host:
+        raise RunError(f"{host} is an address of IPv6, which is not served. Say --host 127.0.0.1, or a name.")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

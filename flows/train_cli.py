@@ -13,7 +13,9 @@ Out = Annotated[Path | None, typer.Option(metavar="DATASET", help="The dataset t
 Size = Annotated[int | None, typer.Option(min=8, max=2048, help="Height and width of the frames in pixels.")]
 Validation = Annotated[float | None, typer.Option(min=0, max=0.99, help="Share of the episodes that is held out.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace a dataset that was made of something else.")]
-Preset = Annotated[str | None, typer.Option(help="nball (a GPU helps), nball-cpu (under an hour on a core), or lewm.")]
+Preset = Annotated[
+    str | None, typer.Option(help="nball (a GPU helps), nball-cpu (a quarter of an hour on a core), or lewm.")
+]
 
 
 @app.command()

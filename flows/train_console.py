@@ -19,21 +19,20 @@ from flows.threads import sleeping_threads
 from labeling.run import RunError
 from labeling.settings_files import ConfigError
 from training.config import Device, TrainError, load_config
-from training.manifest import ManifestError, PrepareConfig, Split, load_manifest
+from training.manifest import MANIFESTS, ManifestError, PrepareConfig, Split, load_manifest
 
 if TYPE_CHECKING:
     from training.prepare import Prepared
     from training.prepare import Progress as FrameProgress
     from training.trainer import Trained
 
-MANIFESTS = (".yaml", ".yml")
 SHORT = {"total": "loss", "prediction": "next", "regularizer": "spread", "encoded": "boxes", "predicted": "boxes next"}
 
 
 @contextmanager
-def training_errors() -> Iterator[None]:
+def training_errors(goes_on: bool = False) -> Iterator[None]:
     """Print errors that are meant for the user as one sentence, and exit with code 2."""
-    with plain_errors():
+    with plain_errors(goes_on):
         try:
             from training.dataset_format import DatasetError
 
@@ -51,7 +50,7 @@ def prepare(
     source: Path, out: Path | None, videos: Path | None, store: Path | None, choice: Mapping[str, Any],
     validation: float | None, replace: bool,
 ) -> None:  # fmt: skip
-    """Make a dataset; what the user chose counts over what a manifest says."""
+    """Make a dataset; what the user chose counts over what a manifest says. Exit code 1 if something was left out."""
     with training_errors():
         from training.prepare import prepare as make
 
@@ -63,6 +62,7 @@ def prepare(
         with _frames_bar("preparing") as progress:
             made = make(source, out, videos, config, split, store, progress, replace)
         print_dataset(made)
+        sys.exit(1 if made.problems else 0)
 
 
 def simulate(
@@ -107,7 +107,7 @@ def train(
     dataset: Path, out: Path, preset: str | None, file: Path | None, settings: list[str], resume: bool, device: Device
 ) -> None:
     """Train a world model with a progress bar, then print its last values and the verdict."""
-    with training_errors():
+    with training_errors(goes_on=True):
         chosen = bool(preset or file or settings)
         config = load_config(file, settings, preset) if chosen or not resume else None
         sleeping_threads()

@@ -18,7 +18,7 @@ from flows.runners import gpu_turn
 from flows.threads import sleeping_threads
 from labeling.settings_files import ConfigError
 from training.config import Device, TrainConfig
-from training.dataset_format import DatasetError, open_dataset
+from training.dataset_format import DatasetError, NoDataset, open_dataset
 from training.manifest import PrepareConfig, Split
 from training.markdown import as_it_is
 from training.settings import PresetName
@@ -80,7 +80,7 @@ def prepare_dataset(
 
     try:
         ready = open_dataset(source).path
-    except DatasetError:
+    except NoDataset:
         return prepare(source, dataset, videos, config, split, store, replace=replace).path
     choices = {"dataset": dataset, "videos": videos, "store": store, "prepare": config, "split": split}
     given = [name for name, value in choices.items() if value is not None]

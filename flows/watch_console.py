@@ -28,7 +28,7 @@ def watch(
         with FrameBar() as bar:
             return carry_out(run, workers, bar)
 
-    with plain_errors():
+    with plain_errors(goes_on=True):
         config = load_config(file, settings, profile=profile)
         watcher = Watcher(videos, out, config, Habits(**habits), device, patience, do, say)
         terminal.print(f"Watching {escape(str(videos))}. Stop with Ctrl-C.", soft_wrap=True)

@@ -23,6 +23,8 @@ def list_categories(store: Store, words: Vocabulary, anew: bool) -> None:
     rows = {row.id: row for row in store.categories}
     ids = sorted({*rows, *range(len(words.prototypes))})  # videos that are not labeled anew yet have the old ones
     table = [_row(id) if anew or id not in rows else rows[id] for id in ids]
+    # Those that have no tracks so far may get some at any moment; only what somebody did not want is left out.
+    table = [replace(row, kept=True) if not row.size else row for row in table]
     update_attributes(store.root, {"categories": [asdict(row) for row in table]})
 
 

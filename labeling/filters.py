@@ -21,6 +21,9 @@ class FilterConfig(BaseModel, frozen=True, extra="forbid"):
     min_life: float = Field(
         0.04, ge=0, le=1, description="Tracks seen on a smaller share of the video are short-lived."
     )
+    longest: int = Field(
+        300, ge=1, description="Frames beyond which a longer video asks no more of a track: it is judged as in a clip."
+    )
     min_area: float = Field(6.0, ge=0, description="Smaller tracks (median pixels) are tiny.")
     max_extent: float = Field(0.7, gt=0, le=1, description="Tracks that cover more of the frame are background.")
     still_range: float = Field(0.01, ge=0, description="A track that stays within this share of the width is static.")
@@ -62,7 +65,7 @@ def judge(
 ) -> list[Verdict]:
     """Keep or drop every instance of a video whose frames are `size` (height, width); most prominent first."""
     tracks, columns = seen.tracks, seen.columns
-    frames = len(seen.time)
+    frames = min(len(seen.time), config.longest)
     verdicts = []
     for number in np.unique(instance):
         members = tuple(int(track) for track in tracks[instance == number])
@@ -84,7 +87,7 @@ def _reason(
     life = len(np.unique(columns["frame"][rows]))
     needed = min(frames, max(config.min_frames, round(config.min_life * frames)))
     if life < needed:
-        return "short-lived", f"seen on {life} frames of {frames}; {needed} are needed"
+        return "short-lived", f"seen on {life} frames; {needed} are needed"
     area = float(np.median(columns["area"][rows]))
     if area < config.min_area:
         return "tiny", f"{area:.1f} pixels; {config.min_area:g} are needed"
@@ -107,7 +110,7 @@ def _range(points: np.ndarray) -> float:
 
 def _prominence(columns: dict[str, np.ndarray], rows: np.ndarray, frames: int, size: tuple[int, int]) -> float:
     """How much an instance matters, 0 to 1: seen long, large, moving by itself, and seen clearly."""
-    life = len(np.unique(columns["frame"][rows])) / max(1, frames)
+    life = min(1.0, len(np.unique(columns["frame"][rows])) / max(1, frames))
     extent = float(np.mean(columns["area"][rows])) / (size[0] * size[1])
     speed = float(np.mean(columns["motion"][rows])) / size[1]
     certain = float(np.mean(columns["score"][rows]))

@@ -13,6 +13,8 @@ import numpy as np
 
 from labeling.masks import Mask
 
+Scale = tuple[float, float]  # pixels of another size for each of this one, across and down
+
 FAINT = 0.1  # a row or column whose fullest pixel is covered less than this is outside the object
 FULL = 0.9  # coverage of a pixel that counts as inside
 BLUR = 3  # pixels that a sharp edge may be spread over
@@ -51,6 +53,13 @@ def _edge(share: list[float], first: int) -> float:
     return first - 0.5 + (min(FAINT, here) - before) / max(here - before, 1e-6)
 
 
+def scaled(oriented: np.ndarray, scale: Scale) -> np.ndarray:
+    """An oriented box (5,) in pixels of another size; the two scales differ by rounding alone, so angles stay."""
+    across, down = scale
+    side = math.sqrt(across * down)
+    return oriented * np.array([across, down, side, side, 1], oriented.dtype)
+
+
 def centre_of_mass(mask: Mask) -> np.ndarray:
     """x, y of the coverage-weighted centre, float32 (2,)."""
     moments = cv2.moments(mask.coverage)
@@ -77,3 +86,11 @@ def oriented_box(mask: Mask) -> np.ndarray:
         w, h, theta = h, w, theta + math.pi / 2
     theta = (theta + math.pi / 2) % math.pi - math.pi / 2
     return np.array([mask.x + cx, mask.y + cy, w, h, theta], np.float32)
+
+
+def upright(boxes: np.ndarray) -> np.ndarray:
+    """Boxes (..., 4) x1 y1 x2 y2 as oriented boxes (..., 5) cx cy w h theta that do not lean; the long side is w."""
+    middle, sides = (boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]
+    tall = sides[..., 1:] > sides[..., :1]
+    angle = np.where(tall, -np.pi / 2, 0.0) + 0 * middle[..., :1]  # NaN where there is no box
+    return np.concatenate([middle, np.where(tall, sides[..., ::-1], sides), angle], axis=-1).astype(np.float32)

@@ -114,7 +114,7 @@ class Worker:
                 raise WeightsError(message["unfit"])
             if "result" in message:
                 return dict(message["result"])
-            if progress:
+            if progress and "done" in message:
                 progress(message["done"], message["total"])
 
     def close(self) -> None:

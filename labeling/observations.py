@@ -55,7 +55,7 @@ class Overlap:
 class ObservationWriter:
     """Writes one video's observations into a zarr group, in bounded memory."""
 
-    def __init__(self, group: zarr.Group, scale: float, height: int, width: int) -> None:
+    def __init__(self, group: zarr.Group, scale: geometry.Scale, height: int, width: int) -> None:
         self._group, self._scale, self._size = group, scale, (height, width)
         self._started = False
         self._rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
@@ -104,15 +104,16 @@ class ObservationWriter:
             self._flush()
 
     def _append(self, seen: Observation) -> None:
-        scale = np.float32(self._scale)
-        oriented = geometry.oriented_box(seen.mask)
-        oriented[:4] *= scale
+        across, down = self._scale
+        scale = np.array([across, down], np.float32)
+        oriented = geometry.scaled(geometry.oriented_box(seen.mask), self._scale)
         counts = encode_runs(seen.mask, *self._size)
         self._counts.append(counts)
         values = {
-            "frame": seen.frame, "track": seen.track, "box": geometry.box(seen.mask) * scale, "oriented": oriented,
-            "mass": geometry.centre_of_mass(seen.mask) * scale, "area": seen.mask.area * self._scale**2,
-            "score": seen.score, "motion": seen.motion * self._scale, "runs": len(counts),
+            "frame": seen.frame, "track": seen.track, "box": geometry.box(seen.mask) * np.tile(scale, 2),
+            "oriented": oriented, "mass": geometry.centre_of_mass(seen.mask) * scale,
+            "area": seen.mask.area * across * down, "score": seen.score, "motion": seen.motion * across,
+            "runs": len(counts),
         }  # fmt: skip
         for name, value in values.items():
             self._rows[name].append(value)

@@ -98,6 +98,11 @@ def _drawn(labels: VideoLabels, path: Path, colours: Sequence[str], progress: Pr
             f"{path} has {video.width} x {video.height} pixels, the video that was labeled has {labels.size[1]} x "
             f"{labels.size[0]}. Label it again, or give the folder of the original with --videos."
         )
+    if video.sha256() != labels.attributes["sha256"]:
+        raise VideoError(
+            f"{path} is not the video that was labeled: it has changed since. Label it again, or give the folder of "
+            "the original with --videos."
+        )
     tracks = labels.tracks
     tags = [str(number) for number in tracks.instance]
     centres = (tracks.boxes[..., :2] + tracks.boxes[..., 2:]) / 2

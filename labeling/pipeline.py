@@ -36,7 +36,7 @@ from labeling.scan import scan
 from labeling.store import SCHEMA, Store, StoreError
 from labeling.stored_vocabulary import finish_vocabulary, lineage, write_vocabulary
 from labeling.tally import Labeled
-from labeling.video import Video, VideoError
+from labeling.video import Video, VideoError, sha256_of
 from labeling.vocabulary import Vocabulary
 from labeling.zarr_io import (
     array_at,
@@ -50,8 +50,8 @@ from labeling.zarr_io import (
     update_attributes,
 )
 
-TRACKS_VERSION = 1  # raise it when scan, proposals, embeddings or tracking give other results for the same input
-LABELS_VERSION = 1  # raise it when categories, re-acquisition or filters do
+TRACKS_VERSION = 2  # raise it when scan, proposals, embeddings or tracking give other results for the same input
+LABELS_VERSION = 2  # raise it when categories, re-acquisition or filters do
 REPORT_EVERY = 0.2  # seconds between two reports of progress
 
 Progress = Callable[[int, int], None]  # frames done, frames expected
@@ -132,7 +132,7 @@ def tracks_are_current(
     sha256 = str(facts.get("sha256"))
     if of_file and facts.get("fingerprint") != (now := fingerprint(source.path)):
         with fetched(source.path) as path:
-            sha256 = Video(path).sha256()
+            sha256 = sha256_of(path)
         if facts.get("sha256") == sha256:
             update_attributes(group, {"fingerprint": now})
     return bool(facts.get("recipe") == track_recipe(config, sha256, hashes))
@@ -148,7 +148,7 @@ def has_labels_of(store: Store, source: Source) -> bool:
         return False
     try:
         with fetched(source.path) as path:
-            return bool(group.attrs.get("sha256") == Video(path).sha256())
+            return bool(group.attrs.get("sha256") == sha256_of(path))
     except (Unreadable, OSError):
         return True
     except VideoError:
@@ -178,7 +178,7 @@ def track_video(
         passed.expected = video.expected_frames
         sha256 = video.sha256(passed.going_on)
         group = fresh_group(store.root, f"stages/{source.id}")
-        writer = ObservationWriter(group, video.scale, video.working_height, video.working_width)
+        writer = ObservationWriter(group, video.scales, video.working_height, video.working_width)
         asked = time.monotonic()
         backends = assemble(config, device)
         began += time.monotonic() - asked  # networks are loaded once for all videos: that is not the first one's speed
@@ -252,13 +252,16 @@ def labels_are_current(store: Store, source: Source, config: LabelConfig, words:
     return group is not None and group.attrs.get("recipe") == label_recipe(config, tracks, words.fingerprint)
 
 
-def label_video(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> None:
+def label_video(
+    store: Store, source: Source, config: LabelConfig, words: Vocabulary, watch: Callable[[], None] | None = None
+) -> None:
     """Categories, re-acquired identities and filters for one tracked video, written to `videos/<id>`.
 
-    VideoError if what was tracked is damaged: then it goes, and the next run tracks the video anew.
+    `watch` is called now and then. VideoError if what was tracked is damaged: then it goes, and the next run tracks the
+    video anew.
     """
     try:
-        _label_video(store, source, config, words)
+        _label_video(store, source, config, words, watch)
     except StoreError as error:
         remove_group(store.root, f"stages/{source.id}")
         raise VideoError(
@@ -266,7 +269,9 @@ def label_video(store: Store, source: Source, config: LabelConfig, words: Vocabu
         ) from error
 
 
-def _label_video(store: Store, source: Source, config: LabelConfig, words: Vocabulary) -> None:
+def _label_video(
+    store: Store, source: Source, config: LabelConfig, words: Vocabulary, watch: Callable[[], None] | None
+) -> None:
     stage = group_at(store.root, f"stages/{source.id}")
     facts = stage_facts(stage)
     seen = Observations.read(stage)
@@ -280,7 +285,8 @@ def _label_video(store: Store, source: Source, config: LabelConfig, words: Vocab
     group = fresh_group(store.root, f"videos/{source.id}")
     by_track = dict(zip(seen.tracks.tolist(), category.tolist(), strict=True))
     height, width = facts["mask_size"]
-    write_labels(group, seen, verdicts, by_track, (height, width), float(facts["scale"]), config.store_masks)
+    scale = size[1] / width, size[0] / height
+    write_labels(group, seen, verdicts, by_track, (height, width), scale, config.store_masks, watch)
     known = ("source", "sha256", "fps", "frames", "height", "width", "cuts")
     copied = {name: facts[name] for name in known if name in facts}  # cuts are not known in stores of version 1
     dropped = [
@@ -296,6 +302,11 @@ def forget_video(store: Store, id: str) -> None:
     """Remove what the store holds of a video that can no longer be read, or is gone."""
     for name in (f"videos/{id}", f"stages/{id}"):
         remove_group(store.root, name)
+
+
+def forget_labels(store: Store, id: str) -> None:
+    """Remove a video's labels; its tracks stay, to be labeled again."""
+    remove_group(store.root, f"videos/{id}")
 
 
 def forget_unfinished(store: Store, name: str) -> None:
@@ -318,9 +329,11 @@ def close_run(store: Store, labeled: Iterable[Labeled], failures: dict[str, str]
         failures: Videos that could not be labeled, and why.
         removed: Videos that have labels and are no longer there.
     """
-    counts = Counter(kind for video in labeled for kind in video.kinds)
+    videos = list(labeled)
+    counts = Counter(kind for video in videos for kind in video.kinds)
     table = [asdict(row) for row in category_table(store, counts)]
     facts = {"categories": table, "failures": dict(sorted(failures.items())), "removed": removed}
+    facts["labels"] = digest(videos=[(video.source, video.recipe) for video in videos])  # so that others see a change
     update_attributes(store.root, facts)
     return counts
 

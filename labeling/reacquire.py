@@ -161,7 +161,7 @@ def _cost(earlier: Tracklet, later: Tracklet, config: ReacquireConfig) -> float:
     size = abs(float(np.log(later.side / earlier.side))) / GROWTH
     if unlike > 1 or place > 1 or size > 1:
         return NEVER
-    return 0.4 * unlike + 0.4 * place + 0.1 * size + 0.1 * gap / config.longest_gap
+    return 0.4 * unlike + 0.4 * place + 0.1 * size + 0.1 * gap / max(1, config.longest_gap)
 
 
 def _in_pieces(earlier: Tracklet, later: Tracklet) -> bool:

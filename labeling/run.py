@@ -219,7 +219,8 @@ class LabelRun:
         """Note a failure; what the store holds of the video goes, unless it is of this very file."""
         self.failures[source.relative] = reason
         if not pipeline.has_labels_of(self.store, source):
-            pipeline.forget_video(self.store, source.id)
+            tracking = self._words is None  # later, its tracks are good: hours of work, perhaps
+            (pipeline.forget_video if tracking else pipeline.forget_labels)(self.store, source.id)
         if self.strict:
             raise StrictStop(reason)
 

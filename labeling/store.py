@@ -34,7 +34,18 @@ from labeling.schema import refuse_older
 from labeling.stored_vocabulary import read_vocabulary
 from labeling.tracks import Tracks
 from labeling.vocabulary import Vocabulary
-from labeling.zarr_io import REMEDY, array_at, as_damage, attributes, group_at, holds, load, rows_of, write_array
+from labeling.zarr_io import (
+    REMEDY,
+    array_at,
+    as_damage,
+    attributes,
+    group_at,
+    holds,
+    load,
+    rows_of,
+    write_array,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -179,14 +190,14 @@ class VideoLabels:
 
     def mask(self, frame: int, track: int) -> np.ndarray:
         """The mask of one track on one frame, (height, width) bool at `mask_size`; all False where absent."""
+        at, wanted = self._within[frame], range(len(self.tracks))[track]
         if self._reviewed:
-            at, wanted = self._within[frame], range(len(self.tracks))[track]
             with as_damage(self._group, "masks"):
                 found = self._reviewed.mask_runs(range(at, at + 1))
                 runs = next((runs for _, index, runs in found if index == wanted), None)
             return np.zeros(self.mask_size, bool) if runs is None else decode_runs(runs, *self.mask_size)
         masks = group_at(self._group, "masks")
-        cell = self._within[frame] * len(self.tracks) + track
+        cell = at * len(self.tracks) + wanted
         with as_damage(masks):
             begin, end = rows_of(array_at(masks, "offsets"), slice(cell, cell + 2)).tolist()
             if begin == end:
@@ -350,5 +361,13 @@ def read_tracks(group: zarr.Group, frames: range | None = None) -> Tracks:
 
 def write_tracks(group: zarr.Group, tracks: Tracks) -> None:
     """Write tracks as arrays of a group."""
+    write_stretch(group, tracks, 0, len(tracks.time))
+
+
+def write_stretch(group: zarr.Group, tracks: Tracks, begin: int, frames: int) -> None:
+    """Write the tracks of a stretch of a video of so many `frames`; the first one begins with frame 0."""
     for name, array in tracks.arrays().items():
-        write_array(group, name, array)
+        if name in BY_FRAME:
+            write_rows(group, name, array, begin, frames)
+        elif not begin:
+            write_array(group, name, array)

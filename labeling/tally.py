@@ -23,6 +23,7 @@ class Labeled:
     frames: int
     kinds: tuple[int, ...]  # the category of each kept track
     dropped: int
+    recipe: str = ""  # of all that decides them
 
     @property
     def tracks(self) -> int:
@@ -46,4 +47,4 @@ def _figures(group: zarr.Group) -> Labeled:
     facts = video_facts(group)
     with as_damage(group, "category"):
         kinds = tuple(int(kind) for kind in load(group, "category"))
-    return Labeled(facts["source"], facts["frames"], kinds, len(facts["dropped"]))
+    return Labeled(facts["source"], facts["frames"], kinds, len(facts["dropped"]), str(group.attrs.get("recipe", "")))

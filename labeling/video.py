@@ -1,7 +1,7 @@
 """What is in a video file?
 
 Opens anything that FFmpeg reads, and folders of numbered pictures, as one stream of upright RGB frames with times.
-Large videos are decoded at a working size; `Video.scale` leads from working pixels back to those of the original.
+Large videos are decoded at a working size; `Video.scales` lead from working pixels back to those of the original.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import stat
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from labeling.problems import VideoError, plainly, shown
 from labeling.rewinding import Frame, Rewinder
 from labeling.streams import Seen, decoded_from, decoded_from_key, is_avi, opened, packets, time_stamps
 
-__all__ = ["PICTURE_SUFFIXES", "VIDEO_SUFFIXES", "Frame", "Video", "VideoError"]
+__all__ = ["PICTURE_SUFFIXES", "VIDEO_SUFFIXES", "Frame", "Video", "VideoError", "sha256_of"]
 
 VIDEO_SUFFIXES = {".mp4", ".mov", ".avi", ".mkv", ".webm", ".gif", ".m4v"}
 PICTURE_RATE = 24.0  # a folder of pictures has no clock of its own
@@ -66,6 +66,7 @@ class Video:
         self.scale = max(1.0, max(self.height, self.width) / longest_side)
         self.working_height = max(1, round(self.height / self.scale))
         self.working_width = max(1, round(self.width / self.scale))
+        self.scales = self.width / self.working_width, self.height / self.working_height  # rounded apart
 
     def frames(self, start: int = 0) -> Iterator[Frame]:
         """Decode frames from index `start` to the end, at the working size."""
@@ -77,14 +78,7 @@ class Video:
 
     def sha256(self, watch: Callable[[], None] | None = None) -> str:
         """Hash of the file's bytes, or of all pictures of a folder in their order; `watch` is called now and then."""
-        digest = hashlib.sha256()
-        for path in self._pictures or [self.path]:
-            with plainly(path), path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
-                    if watch:
-                        watch()
-        return digest.hexdigest()
+        return _hash(self._pictures or [self.path], watch)
 
     def _probe(self) -> tuple[float, int]:
         """The frame rate, and how many frames the container promises (0: it does not say)."""
@@ -242,13 +236,38 @@ class _Orientation:
         return np.ascontiguousarray(image[::-1] if self.flipped_down else image)
 
 
+def sha256_of(path: Path) -> str:
+    """What `Video.sha256` says of a file or folder, which is not decoded: it may be what ended another process."""
+    with plainly(path):
+        if not stat.S_ISDIR(path.stat().st_mode):
+            _size(path)
+            return _hash([path], None)
+    return _hash(numbered_pictures(path), None)
+
+
+def _hash(files: Iterable[Path], watch: Callable[[], None] | None) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        with plainly(path), path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+                if watch:
+                    watch()
+    return digest.hexdigest()
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; VideoError if it is none, for a pipe would be waited for."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise VideoError(f"{shown(path)} is a pipe or a device, not a file. Remove it from the folder.")
+    return status.st_size
+
+
 def _refuse_unless_whole(path: Path) -> None:
     """VideoError if a file is empty, no file at all, or not as long as it should be."""
     with plainly(path):
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise VideoError(f"{shown(path)} is a pipe or a device, not a file. Remove it from the folder.")
-        if not status.st_size:
+        if not _size(path):
             raise VideoError(f"{shown(path)} is empty. Copy or record it again.")
         fault = damage(path)
     if fault:

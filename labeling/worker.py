@@ -65,7 +65,7 @@ def _serve(request: dict[str, Any], answers: TextIO) -> None:
             else:
                 words = store.vocabulary
                 assert words is not None, "the vocabulary is fitted before videos are labeled"
-                label_video(store, job.source, job.config, words)
+                label_video(store, job.source, job.config, words, lambda: say(alive=True))
                 say(result={})
     except VideoError as error:
         say(failed=str(error))

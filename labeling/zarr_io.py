@@ -125,13 +125,21 @@ def attributes(group: zarr.Group) -> dict[str, Any]:
 
 def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
     """Write a whole array."""
-    chunks = (max(1, min(ROWS, array.shape[0])), *(max(1, n) for n in array.shape[1:]))
-    group.create_array(
-        name, data=array, chunks=chunks, fill_value=np.nan if array.dtype.kind == "f" else 0,
-        compressors=None if array.nbytes < SMALL else "auto",
-        # Neither is needed here, and each spares a look at the disk or at the data.
-        overwrite=True, config={"write_empty_chunks": True},
-    )  # fmt: skip
+    write_rows(group, name, array, 0, len(array))
+
+
+def write_rows(group: zarr.Group, name: str, rows: np.ndarray, begin: int, count: int) -> None:
+    """Write some rows of an array of `count`, which is made with its first ones."""
+    if not begin:
+        chunks = (max(1, min(ROWS, count)), *(max(1, n) for n in rows.shape[1:]))
+        group.create_array(
+            name, shape=(count, *rows.shape[1:]), dtype=rows.dtype, chunks=chunks,
+            fill_value=np.nan if rows.dtype.kind == "f" else 0,
+            compressors=None if rows[:1].nbytes * count < SMALL else "auto",
+            overwrite=True,  # spares a look at the disk
+        )  # fmt: skip
+    # What is empty is written like all else: then a chunk that is missing was lost.
+    array_at(group, name).with_config({"write_empty_chunks": True})[begin : begin + len(rows)] = rows
 
 
 def update_attributes(group: zarr.Group, facts: dict[str, Any]) -> None:

@@ -49,6 +49,10 @@ class DatasetError(Exception):
     """A dataset cannot be used or made; the message says which and what to do."""
 
 
+class NoDataset(DatasetError):
+    """What is there is something else, or cannot be told."""
+
+
 @dataclass(frozen=True)
 class DatasetCategory:
     """A group of objects that share one block of the training target."""
@@ -56,7 +60,7 @@ class DatasetCategory:
     id: int
     name: str
     members: tuple[str, ...]  # the kinds of things in it, as the source names them
-    tracks: int  # objects over all episodes
+    tracks: int  # objects in the source, also in what could not be used
 
 
 class World(BaseModel, frozen=True, extra="forbid"):
@@ -189,18 +193,16 @@ def open_dataset(path: str | Path) -> Dataset:
     try:
         root = zarr.open_group(str(path), mode="r", zarr_format=3)
     except (FileNotFoundError, GroupNotFoundError, NotADirectoryError) as error:
-        raise DatasetError(
+        raise NoDataset(
             f"{path} is not a dataset. Make one with: spectrabox prepare STORE --out {path}, or spectrabox simulate"
         ) from error
     except PermissionError:
         raise
     except Exception as error:  # broken metadata raises whatever its parser does
-        raise _damaged(path, error) from error
+        raise NoDataset(str(_damaged(path, error))) from error
     facts = attributes(root)
     if facts.get("kind") != KIND:
-        raise DatasetError(
-            f"{path} is no training dataset. From a label store make one with: spectrabox prepare {path}"
-        )
+        raise NoDataset(f"{path} is no training dataset. From a label store make one with: spectrabox prepare {path}")
     if facts.get("schema") != SCHEMA:
         raise DatasetError(f"{path} has schema {facts.get('schema')}, this version reads {SCHEMA}. Prepare it anew.")
     if not facts.get("complete"):

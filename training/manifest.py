@@ -16,6 +16,8 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from labeling.places import Place, on_disk
 from labeling.settings_files import ConfigError, listed, read_yaml
 
+MANIFESTS = (".yaml", ".yml")  # suffixes
+
 Kind = Literal["videos", "simulator", "hdf5", "lerobot"]
 
 

@@ -17,14 +17,13 @@ from typing import Any
 from labeling.places import Place, on_disk, place
 from labeling.recipe import digest
 from labeling.video import VideoError
-from training.dataset_format import SCHEMA, Dataset, DatasetCategory, DatasetError, World, open_dataset
+from training.dataset_format import SCHEMA, Dataset, DatasetCategory, DatasetError, NoDataset, World, open_dataset
 from training.dataset_writer import DatasetWriter, refuse_to_replace
-from training.manifest import Manifest, PathSource, PrepareConfig, SimulatorSource, Split, load_manifest
+from training.manifest import MANIFESTS, Manifest, PathSource, PrepareConfig, SimulatorSource, Split, load_manifest
 from training.sources import Source
 
 REPORT_EVERY = 0.2  # seconds
 HDF5_SUFFIXES = {".h5", ".hdf5", ".hdf"}
-MANIFEST_SUFFIXES = {".yaml", ".yml"}
 
 Progress = Callable[[int, int], None]  # frames done, frames expected
 
@@ -65,7 +64,7 @@ def prepare(
         replace: A dataset at `out` that was made of something else makes way; otherwise it is refused.
     """
     path = place(source)
-    if path.suffix.lower() in MANIFEST_SUFFIXES:
+    if path.suffix.lower() in MANIFESTS:
         manifest = load_manifest(path)
         _refuse({"--store": store}, f"a manifest: it names its own. Change source.store in {path}")
         updates = {name: value for name, value in (("settings", config), ("split", split)) if value is not None}
@@ -115,8 +114,8 @@ def open_source(
     if (path / "zarr.json").is_file():
         from training.sources.store import LabeledVideos
 
-        if isinstance(path, Path) and _there(path) is not None:
-            raise DatasetError(f"{path} is a dataset already: train on it with: spectrabox train {path}")
+        if isinstance(path, Path):
+            _refuse_dataset(path)
         _refuse({"--store": store, "--camera": config.camera}, "a label store: its videos have one picture a frame")
         return LabeledVideos(path, config, videos)
     what = "does not exist" if not path.exists() else "is neither of these"
@@ -198,6 +197,15 @@ def _listed(manifest: Manifest, source: PathSource, videos: str | Place | None) 
     if manifest.labels != "none" and not opened.layout.objects:
         raise DatasetError(f"{manifest.name} should have labels from {manifest.labels}, but there is not one object.")
     return opened
+
+
+def _refuse_dataset(path: Path) -> None:
+    """DatasetError if a dataset is at `path`, be it a broken one."""
+    try:
+        open_dataset(path)
+    except NoDataset:
+        return
+    raise DatasetError(f"{path} is a dataset already: train on it with: spectrabox train {path}")
 
 
 def _there(path: Path) -> Dataset | None:

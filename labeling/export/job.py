@@ -8,6 +8,7 @@ cannot be read is noted with its reason and the rest goes on.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -96,8 +97,8 @@ class Job:
     def names(self) -> dict[str, str]:
         """A name for each video: its id without the suffix, where that is still its own."""
         bare = {id: id[: -len(end)] if (end := _suffix(id)) and id != end else id for id in self.store.ids}
-        taken = list(bare.values())
-        return {id: name if taken.count(name) == 1 else id for id, name in bare.items()}
+        taken = Counter(bare.values())
+        return {id: name if taken[name] == 1 else id for id, name in bare.items()}
 
     @cached_property
     def split(self) -> dict[str, str]:
@@ -203,8 +204,11 @@ class Job:
             return np.zeros(0, int)
 
     def _keeps(self, category: np.ndarray) -> np.ndarray:
-        dropped = {row.id for row in self.store.categories if not row.kept}
-        return np.array([kind not in dropped for kind in category.tolist()], bool)
+        return np.array([kind not in self._unwanted for kind in category.tolist()], bool)
+
+    @cached_property
+    def _unwanted(self) -> frozenset[int]:
+        return frozenset(row.id for row in self.store.categories if not row.kept)
 
 
 def _suffix(id: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from labeling.importing import coco_video, mot
 from labeling.importing.matching import Videos
 from labeling.importing.sequence import ImportProblem, Sequence
 from labeling.importing.writing import PROFILE, Progress, write_sequence, write_tables
+from labeling.locks import locked
 from labeling.places import on_disk
 from labeling.store import Store, StoreError
 from labeling.video import VideoError
@@ -105,23 +106,34 @@ def read_sequences(path: Path) -> Iterator[Sequence]:
 @contextmanager
 def _whole(out: Path, force: bool) -> Iterator[Path]:
     """A place beside `out` to write a store to, which takes its name if all goes well and is gone otherwise."""
+    _put_back(out.with_name(f".{out.name}.old"), out)
     if out.exists():
         _refuse_to_replace(out, force)
-    part = out.with_name(f".{out.name}.part")
+    part, old = out.with_name(f".{out.name}.part"), out.with_name(f".{out.name}.old")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(part, ignore_errors=True)
         yield part
-        if (out / "review").exists():  # what people did outlives the labels that they did it to
-            shutil.copytree(out / "review", part / "review")
-        if out.exists():
-            shutil.rmtree(out)
-        part.replace(out)
+        with locked(out, "import") if out.exists() else nullcontext():
+            if (out / "review").exists():  # what people did outlives the labels that they did it to
+                shutil.copytree(out / "review", part / "review")
+            shutil.rmtree(old, ignore_errors=True)
+            if out.exists():
+                out.replace(old)
+            part.replace(out)
     except OSError as error:
         raise StoreError(f"{out} cannot be written: {error.strerror or error}. Choose another --out.") from error
     finally:
         with suppress(OSError):
-            shutil.rmtree(part, ignore_errors=True)
+            _put_back(old, out)
+            for left in (part, old):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _put_back(old: Path, out: Path) -> None:
+    """Have the old store back where a new one did not take its place: this time, or when an import was killed."""
+    if old.exists() and not out.exists():
+        old.replace(out)
 
 
 def _refuse_to_replace(out: Path, force: bool) -> None:

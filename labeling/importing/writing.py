@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from labeling.folder import Source
+from labeling.geometry import upright
 from labeling.importing.sequence import ImportProblem, Sequence
 from labeling.palette import colour_of
 from labeling.places import Place, fetched
@@ -120,14 +121,6 @@ def _tracks(
         instances.astype(np.int32), prominence,
     )  # fmt: skip
     return tracks.select(np.argsort(-prominence, kind="stable"))
-
-
-def upright(boxes: np.ndarray) -> np.ndarray:
-    """Boxes (..., 4) x1 y1 x2 y2 as oriented boxes (..., 5) cx cy w h theta that do not lean; the long side is w."""
-    middle, sides = (boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]
-    tall = sides[..., 1:] > sides[..., :1]
-    angle = np.where(tall, -np.pi / 2, 0.0) + 0 * middle[..., :1]  # NaN where there is no box
-    return np.concatenate([middle, np.where(tall, sides[..., ::-1], sides), angle], axis=-1).astype(np.float32)
 
 
 def _category(sequence: Sequence, instance: int, names: list[str]) -> int:

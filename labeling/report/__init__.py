@@ -95,7 +95,7 @@ def _pictures(
     pictures: dict[str, Pictures] = {}
     for order, video in enumerate(views):
         pictures[video.id] = take_pictures(
-            video.source, (video.height, video.width), [still.frame for still in video.strip],
+            video.source, video.sha256, [still.frame for still in video.strip],
             wanted.get(video.id, []), folder, budget if order < count else 0,
         )  # fmt: skip
         if progress:

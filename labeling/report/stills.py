@@ -41,13 +41,13 @@ class Pictures:
 
 
 def take_pictures(
-    source: str, size: tuple[int, int], strip: Iterable[int], examples: Sequence[BestView], folder: Place, budget: int
+    source: str, sha256: str, strip: Iterable[int], examples: Sequence[BestView], folder: Place, budget: int
 ) -> Pictures:
     """Frames of the strip and crops of `examples` of one video, the strip in at most `budget` bytes.
 
     Args:
         source: Path of the video below the folder.
-        size: Its height and width; another video of that name is not shown.
+        sha256: Of its bytes; another video of that name is not shown.
         strip: The frames of the strip.
         examples: What is cut out.
         folder: Where the videos are.
@@ -63,8 +63,8 @@ def take_pictures(
     try:
         with fetched(path) as file:
             video = Video(file, DECODED)
-            if (video.height, video.width) != size:
-                return Pictures(missing=f"{path} is not the video that was labeled: its size is another")
+            if video.sha256() != sha256:
+                return Pictures(missing=f"{path} is not the video that was labeled: it has changed since")
             frames = _frames(video, wanted | {best.frame for best in examples})
     except VideoError as error:
         return Pictures(missing=str(error))

@@ -27,7 +27,6 @@ REASONS = {
     "tiny": "too small to tell what it is",
     "short-lived": "seen too briefly",
     "background-like": "as large as the background",
-    "merged": "part of another object",
     "faint": "matters little beside the others",
 }
 
@@ -77,6 +76,7 @@ class VideoView:
 
     id: str
     source: str
+    sha256: str
     height: int
     width: int
     fps: float
@@ -105,7 +105,8 @@ def view(labels: VideoLabels) -> VideoView:
     seconds = float(tracks.time[-1] if len(tracks.time) else 0) + 1 / fps
     kinds = Counter(tracks.category.tolist())
     return VideoView(
-        labels.id, labels.source, height, width, fps, labels.frames, seconds, len(tracks),
+        labels.id, labels.source, str(labels.attributes["sha256"]), height, width, fps, labels.frames, seconds,
+        len(tracks),
         [kind for kind, _ in kinds.most_common()],
         [_still(tracks, frame, labels.size) for frame in strip_frames(tracks.present)],
         [lane(tracks, index, seconds, fps) for index in range(min(LANES, len(tracks)))],

@@ -51,8 +51,8 @@ class Pictures:
 
     def __init__(self, folder: Place, held: int = HELD) -> None:
         self._folder, self._most = folder, held
-        self._reels: OrderedDict[str, _Reel] = OrderedDict()
-        self._held: OrderedDict[tuple[str, int, int], bytes] = OrderedDict()
+        self._reels: OrderedDict[Wanted, _Reel] = OrderedDict()
+        self._held: OrderedDict[tuple[Wanted, int, int], bytes] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -68,7 +68,7 @@ class Pictures:
             yield struct.pack("<II", number, len(picture)) + picture
 
     def _picture(self, video: Wanted, number: int, side: int) -> bytes:
-        key = (video.id, number, side)
+        key = (video, number, side)
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)
@@ -76,14 +76,14 @@ class Pictures:
         with self._reel(video).head(number) as head:
             if (found := self._held.get(key)) is not None:  # somebody else wanted the same
                 return found
-            is_back = (video.id, number + 1, side) in self._held
+            is_back = (video, number + 1, side) in self._held
             picture = b""
             for frame in head.read(max(0, number - BACK) if is_back else number, number):
                 picture = _coded(frame.image, side)
-                self._hold((video.id, frame.index, side), picture)
+                self._hold((video, frame.index, side), picture)
         return picture
 
-    def _hold(self, key: tuple[str, int, int], picture: bytes) -> None:
+    def _hold(self, key: tuple[Wanted, int, int], picture: bytes) -> None:
         with self._lock:
             if key not in self._held:
                 self._held[key] = picture
@@ -93,8 +93,8 @@ class Pictures:
 
     def _reel(self, video: Wanted) -> _Reel:
         with self._lock:
-            reel = self._reels.setdefault(video.id, _Reel(self._folder, video))
-            self._reels.move_to_end(video.id)
+            reel = self._reels.setdefault(video, _Reel(self._folder, video))
+            self._reels.move_to_end(video)
             past = [self._reels.popitem(last=False)[1] for _ in range(len(self._reels) - OPEN)]
         for one in past:
             one.close()

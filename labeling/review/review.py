@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 import zarr
 
+from labeling.facts import category_rows
 from labeling.recipe import digest
 from labeling.review.edits import (
     AssignTracks,
@@ -30,7 +31,7 @@ from labeling.review.edits import (
 from labeling.review.log import Entry, Log
 from labeling.review.outcome import Automatic, CategoryTable, EditError, TrackTable
 from labeling.stored_vocabulary import lineage
-from labeling.zarr_io import array_at, attributes, group_at, load
+from labeling.zarr_io import array_at, group_at, load
 
 PER_TRACK = ("instance", "category", "prominence")
 
@@ -72,7 +73,7 @@ class Review:
         self._outcomes: dict[str, Outcome] = {}
         self._changes: dict[str, str] = {}
         self.misfits_of_categories: list[Misfit] = []
-        self.categories = CategoryTable({row["id"]: row["name"] for row in attributes(root).get("categories", [])})
+        self.categories = CategoryTable({row["id"]: row["name"] for row in category_rows(root)})
         self._fitting: list[tuple[Entry, Edit]] = []  # edits of videos, which may not fit yet, and of categories
         for entry in log.done:
             assert entry.edit is not None
@@ -98,7 +99,7 @@ class Review:
     @cached_property
     def vocabulary(self) -> str:
         """What tells these categories from those of another fit."""
-        names = [row["name"] for row in attributes(self._root).get("categories", [])]
+        names = [row["name"] for row in category_rows(self._root)]
         return lineage(self._root) or digest(names=names)
 
     def concerns(self, video: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from labeling.geometry import upright
 from labeling.masks import united
 from labeling.review.outcome import DROPPED, Reviewed
 from labeling.review.review import Review, automatic
@@ -137,10 +138,9 @@ def _lay(onto: dict[str, np.ndarray], part: dict[str, np.ndarray]) -> None:
     mine, theirs = part["boxes"][both], onto["boxes"][both]
     area, before = (np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in (mine, theirs))
     share = (area / np.maximum(area + before, 1e-6))[:, None]
-    larger = (area > before)[:, None]
-    onto["oriented"][both] = np.where(larger, part["oriented"][both], onto["oriented"][both])
     onto["mass"][both] = part["mass"][both] * share + onto["mass"][both] * (1 - share)
     onto["score"][both] = np.maximum(part["score"][both], onto["score"][both])
     onto["boxes"][both] = np.concatenate(
         [np.minimum(mine[:, :2], theirs[:, :2]), np.maximum(mine[:, 2:], theirs[:, 2:])], axis=1
     )
+    onto["oriented"][both] = upright(onto["boxes"][both])

@@ -35,6 +35,7 @@ class Film(NamedTuple):
     id: str
     source: str  # path below the folder of videos
     size: tuple[int, int]  # height and width
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def _judge(labels: VideoLabels, truth: Truth) -> ClipScore:
     )  # fmt: skip
     return ClipScore(
         truth.name, figures, frames, _seen(truth.boxes), len(counted.tracks),
-        Film(labels.id, labels.source, labels.size), counted.aside, counted.standing,
+        Film(labels.id, labels.source, labels.size, str(labels.attributes["sha256"])), counted.aside, counted.standing,
         "" if frames == labels.frames else f"the truth has {frames} frames, the labels have {labels.frames}",
         worst_frames(counted.boxes, truth.boxes, matching, followed.switches, (names, truth.names), found), partners,
     )  # fmt: skip

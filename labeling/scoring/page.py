@@ -94,7 +94,7 @@ def _pictures(shown: list[ClipScore], folder: Place, progress: Progress | None) 
             progress(clip.name, order, len(shown))
         budget = strip_budget(count) if order < count else 0
         frames = [worst.frame for worst in clip.worst]
-        pictures[clip.film.id] = take_pictures(clip.film.source, clip.film.size, frames, [], folder, budget)
+        pictures[clip.film.id] = take_pictures(clip.film.source, clip.film.sha256, frames, [], folder, budget)
     return pictures
 
 

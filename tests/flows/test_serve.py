@@ -214,10 +214,11 @@ def test_a_folder_is_watched_until_the_run_is_cancelled(serving: Serving) -> Non
     serving.prefect("flow-run", "cancel", run["id"])
     wait_for(lambda: serving.ask("flow_runs", flow_runs={"id": {"any_": [run["id"]]}})[0]["state_type"] == "CANCELLED")
     assert validate(store) == []
+    wait_for(lambda: any("cancelled" in line for line in serving.said()[before:]), 60)
     began, failed, *ended = serving.said()[before:]
     assert "Beginning flow run" in began
     assert 'level=warning flow=watch-folder run="watch inbox" message="failed broken.mp4: ' in failed
-    assert all("cancelled" in line for line in ended), ended
+    assert ["cancelled" in line for line in ended] == [True], ended
 
 
 def test_a_run_that_fails_says_why_in_one_line(serving: Serving) -> None:

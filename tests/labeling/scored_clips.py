@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from labeling.importing.writing import upright
+from labeling.geometry import upright
 from labeling.metrics import overlaps_of, present
 from labeling.palette import colour_of
 from labeling.store import SCHEMA, Store, write_tracks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,9 @@ def test_larger_faster_and_longer_seen_objects_come_first() -> None:
 def test_masks_that_overlap_often_are_combined(overlap: Overlap, instances: list[int]) -> None:
     observed = seen(track(0), track(1), overlaps={(0, 1): overlap})
     assert combine(observed, np.arange(2), CONFIG).tolist() == instances
+
+
+def test_an_object_matters_as_much_in_a_long_recording_as_in_a_clip() -> None:
+    crossing, day = seen(track(0, frames=range(40), side=30)), 20_000
+    in_a_clip, in_a_day = replace(crossing, time=np.arange(300) / 10), replace(crossing, time=np.arange(day) / 10)
+    assert reasons(in_a_day) == reasons(in_a_clip) == {0: ""}

@@ -187,6 +187,7 @@ def graphs_of(*noise: float) -> np.ndarray:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_cut_is_that_of_a_dense_solver_and_many_times_as_fast():
     alike = graphs_of(1.8, 0.5)
     nodes = np.ones(alike.shape[:2], bool)

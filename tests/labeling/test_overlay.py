@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+import zarr
 
 from labeling.drawing import Style, draw_box, draw_tracks, draw_trail, enlarged
 from labeling.overlay import write_overlays
@@ -50,6 +52,8 @@ def test_frames_keep_their_times(
     store = make_store()
     times = [0.0, 0.5, 0.51, 0.6, *(1.0 + 0.1 * step for step in range(20))]
     write_video(tmp_path / "videos" / "squares.mp4", times)
+    now = hashlib.sha256((tmp_path / "videos" / "squares.mp4").read_bytes()).hexdigest()
+    zarr.open_group(str(store.path))["videos/squares.mp4"].attrs["sha256"] = now
     (path,) = write_overlays(store, tmp_path / "out")
     assert [frame.time for frame in Video(path).frames()] == pytest.approx(times, abs=1e-4)
 
@@ -106,3 +110,11 @@ def test_colours_are_distinct_and_carry_readable_text() -> None:
     colours = [colour_of(category) for category in range(-1, 40)]
     assert len(set(colours)) == len(colours)
     assert {ink("#ffffff"), ink("#f5a524"), ink("#000000")} == {"#000000", "#ffffff"}
+
+
+def test_another_video_of_the_same_size_is_not_drawn_on(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store()
+    path = tmp_path / "videos" / "squares.mp4"
+    path.write_bytes(path.read_bytes() + b"\0" * 9)
+    with pytest.raises(VideoError, match=r"squares\.mp4 is not the video that was labeled"):
+        write_overlays(store, tmp_path / "out")

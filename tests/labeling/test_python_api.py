@@ -69,3 +69,11 @@ def test_without_pandas_there_is_a_word_about_it(sound_store: Path, monkeypatch)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(StoreError, match=r"need pandas: pip install"):
         Store(sound_store).to_pandas()
+
+
+@pytest.mark.parametrize("track", [2, -3])
+def test_a_track_that_is_not_there_has_no_mask_of_another_frame(make_store: MakeStore, track: int) -> None:
+    labels = make_store()["squares"]
+    with pytest.raises(IndexError):
+        labels.mask(5, track)
+    np.testing.assert_array_equal(labels.mask(5, -1), labels.mask(5, 1))

@@ -129,3 +129,9 @@ def test_an_object_that_leaves_for_30_frames_keeps_its_instance_in_9_of_10():
         others = {int(instance[tracks.index(k)]) for k in tracks} - identities
         kept += len(identities) == 1 and len(others) == 2
     assert kept >= 9
+
+
+def test_linking_can_be_switched_off():
+    parts = [tracklet(0, 30, (20, 50), (50, 50)), tracklet(60, 90, (80, 50), (110, 50))]
+    assert relink(parts, ReacquireConfig(longest_gap=0)).tolist() == [0, 1]
+    assert len(relink(passes_a_post(seen_whole=True), ReacquireConfig(longest_gap=0))) == len(passes_a_post(True))

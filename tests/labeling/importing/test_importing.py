@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from labeling.export import FORMATS, ExportConfig, export
+from labeling.geometry import upright
 from labeling.importing import import_labels
-from labeling.importing.writing import upright
+from labeling.locks import locked
 from labeling.palette import colour_of
+from labeling.problems import RunError
 from labeling.store import SCHEMA, Store, StoreError, write_tracks
 from labeling.tracks import Tracks
 from labeling.validate import validate
@@ -288,3 +290,35 @@ def test_pictures_of_a_sequence_are_its_video(tmp_path: Path) -> None:
     made = import_labels(out, out, tmp_path / "again.zarr")
     again = Store(made.path)["train/squares/img1"]
     np.testing.assert_allclose(again.boxes, store["squares"].boxes, atol=1e-5)
+
+
+def test_a_store_and_its_review_outlive_an_import_that_is_interrupted(
+    challenge: Path, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = write(challenge, "1,1,1,1,9,9")
+    store = import_labels(labels, clip, tmp_path / "truth.zarr").path
+    (store / "review").mkdir()
+    (store / "review" / "kept").touch()
+    replaced = Path.replace
+
+    def interrupted(self: Path, target: Path) -> Path:
+        if self.name.endswith(".part"):
+            raise KeyboardInterrupt
+        return replaced(self, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        import_labels(labels, clip, store, force=True)
+    assert len(Store(store)) == 1
+    assert (store / "review" / "kept").exists()
+    store.rename(tmp_path / ".truth.zarr.old")  # as a kill at that moment leaves it
+    with pytest.raises(StoreError, match="--force"):
+        import_labels(labels, clip, store)
+    assert (store / "review" / "kept").exists()
+
+
+def test_a_store_that_is_being_written_to_is_not_replaced(challenge: Path, clip: Path, tmp_path: Path) -> None:
+    labels = write(challenge, "1,1,1,1,9,9")
+    store = import_labels(labels, clip, tmp_path / "truth.zarr").path
+    with locked(store, "another"), pytest.raises(RunError, match="another run"):
+        import_labels(labels, clip, store, force=True)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from labeling import open_store
+from labeling.geometry import upright
 from labeling.review.edits import EDIT, Edit, in_words
 from labeling.review.outcome import Automatic, EditError, Piece, TrackTable
 from labeling.store import Store
@@ -171,6 +172,7 @@ def test_merged_tracks_have_the_boxes_of_both_and_a_split_takes_them_apart(make_
     np.testing.assert_array_equal(merged.boxes[alone, 0], red.boxes[alone, 0])
     both = ~alone
     np.testing.assert_array_equal(merged.boxes[both, 0, :2], np.minimum(red.boxes, blue.boxes)[both, 0, :2])
+    np.testing.assert_allclose(merged.tracks.oriented[both, 0], upright(merged.boxes[both, 0]))
     np.testing.assert_array_equal(merged.boxes[both, 0, 2:], np.maximum(red.boxes, blue.boxes)[both, 0, 2:])
     frame = int(np.flatnonzero(both)[0])
     found = open_store(store.path, reviewed=False)[V]

@@ -240,3 +240,17 @@ def test_a_read_only_store_says_so(make_store: MakeStore, monkeypatch: pytest.Mo
     monkeypatch.setattr(zarr.Group, "require_group", refuse)
     with pytest.raises(RunError, match="the disk is read-only"):
         desk.edit(EDIT.validate_python({"kind": "check-video", "video": V}), desk.version)
+
+
+def test_edits_of_what_was_relabeled_since_are_refused_and_old_frames_not_shown(labeled: Path) -> None:
+    """With as many tracks of each category as before, the page did not notice."""
+    desk = Desk(labeled / "labels.zarr", None, "")
+    before, old = desk.version, desk.wanted("three.mp4")
+    write_episode(labeled / "balls" / "three.mp4", record(make("nball", balls=2), 40, seed=2))
+    label_folder(labeled / "balls", labeled / "labels.zarr", workers=1)
+    assert desk.refresh() != before
+    new = desk.wanted("three.mp4")
+    assert new is not None
+    assert old is not None
+    assert (old.frames, new.frames) == (30, 40)
+    assert new != old
