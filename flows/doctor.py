@@ -92,11 +92,11 @@ def examine(folder: Path, weights: Path | None = None) -> list[Finding]:
 
 def report(folder: Path, weights: Path | None) -> bool:
     """Print what was found; returns whether all that is needed works."""
+    from rich.console import Console
     from rich.markup import escape
 
-    from flows.console import errors, terminal
-
-    with errors.status("Looking at this machine"):
+    terminal = Console()
+    with Console(stderr=True).status("Looking at this machine"):
         found = examine(folder, weights)
     for one in found:
         head = f"[{COLOURS[one.state]}]{one.state:6}[/]  [bold]{one.what:10}[/]"

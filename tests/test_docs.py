@@ -21,6 +21,7 @@ from tests.layout import faint, faults, looks
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+CODE_BLOCK = r"^ *```(?:sh|console)?\n(.*?)^ *```"
 # What the theme draws around a page: lists that slide in and out of view.
 AROUND = ".md-header, .md-sidebar, .md-search, .md-top, .md-skip, .headerlink, .md-clipboard"
 
@@ -122,6 +123,15 @@ def test_every_command_line_of_the_documentation_is_one_that_exists() -> None:
     assert lines > 50
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_is_said_beside_a_command_is_a_comment(page: Path) -> None:
+    """Typed as it stands, a sentence would be taken for names of packages."""
+    for block in re.findall(CODE_BLOCK, page.read_text(), re.DOTALL | re.MULTILINE):
+        for line in block.splitlines():
+            if line.strip().startswith(("pip ", "python ", "prefect ", "make ")):
+                assert "   " not in line.partition("#")[0].strip(), line
+
+
 def _commands() -> Iterator[tuple[str, object]]:
     for name, command in get_command(app).commands.items():
         if hasattr(command, "commands"):
@@ -132,6 +142,6 @@ def _commands() -> Iterator[tuple[str, object]]:
 
 def _command_lines(text: str) -> Iterator[str]:
     """Lines of code blocks that call `spectrabox`, alone or one after another."""
-    for block in re.findall(r"^ *```(?:sh|console)?\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
+    for block in re.findall(CODE_BLOCK, text, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             yield from (part.strip() for part in line.split("&&") if part.strip().startswith("spectrabox "))

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Command
+from training.envs import make
+from training.envs.video import record, write_episode
 
 
 @pytest.mark.alone
@@ -101,3 +103,16 @@ def test_wrong_use_gets_one_sentence(spectrabox: Command, tmp_path: Path, argume
     assert result.returncode in (1, 2)
     assert message in result.stdout + result.stderr
     assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_python_files_beside_the_videos_are_not_run(tmp_path: Path) -> None:
+    """A folder off the internet may hold an av.py, which processes found first."""
+    write_episode(tmp_path / "clips" / "a.mp4", record(make("nball", balls=1), 24, seed=1))
+    for name in ("av", "pickle", "prefect", "zarr"):
+        (tmp_path / "clips" / f"{name}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')")
+    installed = [sys.executable, "-P", "-m", "flows.cli"]  # the command itself does not look there either
+    for how in ([], ["--flow"]):
+        command = [*installed, "label", ".", "--out", str(tmp_path / f"labels{len(how)}.zarr"), *how]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path / "clips")
+        assert result.returncode == 0, result.stderr
+    assert not (tmp_path / "run").exists()

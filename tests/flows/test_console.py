@@ -9,6 +9,7 @@ import pytest
 from rich.text import Text
 
 from flows import console
+from labeling.folder import Source
 from labeling.run import Outcome, Summary
 from labeling.tally import Labeled
 
@@ -67,3 +68,16 @@ def test_codes_for_a_terminal_in_a_name_are_shown_as_text(printed: io.StringIO) 
     console.terminal.print(Text(name))
     assert not {"\x1b", "\x07", "\x9b"} & set(printed.getvalue())
     assert "\\x1b[2J" in printed.getvalue()
+
+
+def test_videos_that_cannot_be_opened_do_not_keep_the_bar_from_its_end() -> None:
+    bar = console.FrameBar()
+    a, b, c, d = (Source(name, name, Path(name)) for name in "abcd")
+    bar.planned(4)
+    for good in (a, b):
+        bar.frames(good, 100, 100)
+        bar.finished(good, "")
+    for bad in (c, d):
+        bar.finished(bad, "it is empty")
+    (job,) = bar._bar.tasks
+    assert (job.completed, job.total) == (200, 200)

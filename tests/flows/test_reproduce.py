@@ -132,3 +132,8 @@ def test_the_flow_has_a_task_for_each_cell_and_shows_the_table(api: str, tmp_pat
     assert shown.keys() == {"reproduce-paper", "reproduce-paper-report"}
     assert "1 of 2 cells are done, 1 failed." in shown["reproduce-paper"]
     assert "small-cpu.html" in shown["reproduce-paper-report"]
+
+
+def test_a_dry_run_of_what_is_done_speaks_of_no_time() -> None:
+    said = spectrabox("grounding", "--dry-run", "--out", Path(__file__).parents[2] / "docs" / "results")
+    assert "0 of 4 cells and 0 datasets are left." in " ".join(said.output.split())
