@@ -176,7 +176,7 @@ CPU = Scale(
     budgets=_CPU_BUDGETS,
     seeds={
         "nball-success, nball-1": (0, 1), "nball-success, nball-3": _THREE, "aux-cem": _THREE,
-        "aux-cem, Fourier": _THREE, "heads, nball-3": _THREE,
+        "aux-cem, Fourier": _THREE, "aux-cem, matched": _THREE, "heads, nball-3": _THREE,
         "heads, depth": _THREE, "matching, nball-3": _THREE, "noise, nball-3": _THREE, "depth": _THREE,
         "grounding": (2, 3),  # the preset was chosen by looking at seeds 0 and 1
         "data-efficiency": (0, 1), "laziness, base": _THREE, "labels": _THREE,
