@@ -12,6 +12,7 @@ from pathlib import Path
 
 CUT = "is cut off"
 BROKEN = "is damaged in the middle"
+BLOCK = 1 << 20  # bytes that are looked at together
 
 _EBML, _SEGMENT, _CLUSTER = 0x1A45DFA3, 0x18538067, 0x1F43B675
 _TOP_LEVEL = 1 << 28  # ids of four bytes stand for parts of the file, shorter ones for parts of parts
@@ -55,12 +56,16 @@ def _mp4(data: mmap.mmap) -> str | None:
     return CUT if at > len(data) else None
 
 
+def _only_zeros(data: mmap.mmap, at: int) -> bool:
+    return all(not any(data[begin : begin + BLOCK]) for begin in range(at, len(data), BLOCK))
+
+
 def _matroska(data: mmap.mmap) -> str | None:
     """Elements of mkv and webm: an id, a size, and inside clusters the frames one by one."""
     at, in_cluster, end = 0, False, len(data)
     measured = False  # the file is as long as it says: what stands out is then wrong in itself
     while at < len(data):
-        if not data[at] and not any(data[at:]):  # room that a writer reserved and did not use
+        if not data[at] and _only_zeros(data, at):  # room that a writer reserved and did not use
             return None
         name, at = _number(data, at, keep_mark=True)
         size, at = _number(data, at)

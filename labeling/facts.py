@@ -90,6 +90,15 @@ def category_rows(root: zarr.Group) -> list[dict[str, Any]]:
         return [{name: row[name] for name in CATEGORY} for row in rows]
 
 
+def weight_rows(root: zarr.Group) -> list[dict[str, Any]]:
+    """The weights that labels were made with, if that can be true."""
+    with as_damage(root):
+        rows = attributes(root).get("weights", [])
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ValueError(f"the attribute weights is {str(rows)[:40]!r}")
+        return rows
+
+
 def texts(root: zarr.Group, name: str, default: Texts) -> Texts:
     """A root attribute of the kind of `default`: text, a list of texts, or texts by name."""
     value: Any = attributes(root).get(name, default)

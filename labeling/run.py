@@ -67,9 +67,9 @@ class Summary:
         """Videos that could not be labeled."""
         return [outcome for outcome in self.outcomes if outcome.failure]
 
-    def pile(self, most: int = PILE, share: float = SHARE) -> str:
+    def pile(self, least: int = PILE, share: float = SHARE) -> str:
         """A sentence if many tracks fit no category, which says what to do; empty if few do."""
-        if self.unassigned < max(1, most, share * self.tracks):
+        if self.unassigned < max(1, least, share * self.tracks):
             return ""
         return (
             f"{self.unassigned} of {self.tracks} tracks fit no category: there may be new kinds of things. "

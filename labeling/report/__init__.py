@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from labeling.facts import texts, weight_rows
 from labeling.palette import NEUTRAL, category_colours, category_names, ink
 from labeling.places import Place, on_disk, place
 from labeling.provenance import how_made
@@ -67,7 +68,9 @@ def write_report(
     kinds = _kinds(store, views, examples, pictures)
     text = render(
         "page.html", title=folder.name or str(folder),
-        store=store, folder=folder, attributes=dict(store.root.attrs), failures=sorted(store.failures.items()),
+        store=store, folder=folder, attributes=dict(store.root.attrs),
+        backends=texts(store.root, "backends", {}).values(), weights=weight_rows(store.root),
+        failures=sorted(store.failures.items()),
         views=views, pictures=pictures, kinds=kinds, look={kind.id: kind for kind in kinds}, plot=plot,
         figures=_figures(store, views), removed=set(store.removed), made=how_made(store),
         notes=_notes(store, views, pictures, kinds, plot.views if plot else 0),

@@ -43,7 +43,7 @@ def change_table(store: Path, id: int, **values: object) -> None:
 @pytest.mark.slow
 def test_ids_names_colours_and_what_is_not_wanted_persist(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "labels.zarr"
-    assert label_folder(folder, out).pile(most=1) == ""
+    assert label_folder(folder, out).pile(least=1) == ""
     assert kinds(open_store(out)) == {"red.mp4": [0], "blue.mp4": [1]}
     change_table(out, 0, name="ripe")
     change_table(out, 1, colour="#0000ff", kept=False)
@@ -53,9 +53,9 @@ def test_ids_names_colours_and_what_is_not_wanted_persist(folder: Path, tmp_path
     summary = label_folder(folder, out)
     assert (summary.unassigned, summary.tracks) == (6, 9)
     assert summary.pile() == "", "six are not many"
-    assert summary.pile(most=6).startswith("6 of 9 tracks fit no category")
-    assert "--refit" in summary.pile(most=6)
-    assert summary.pile(most=6, share=0.8) == ""
+    assert summary.pile(least=6).startswith("6 of 9 tracks fit no category")
+    assert "--refit" in summary.pile(least=6)
+    assert summary.pile(least=6, share=0.8) == ""
     refitted = label_folder(folder, out, refit=True)
     assert ", 1 new" in refitted.note
     assert refitted.unassigned == 0

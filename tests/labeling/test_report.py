@@ -186,3 +186,13 @@ def _paper_is_light(page) -> bool:
 
 def _numbers(colour: str) -> list[int]:
     return json.loads("[" + colour.removeprefix("rgb(").removesuffix(")") + "]")
+
+
+@pytest.mark.parametrize("damage", [{"backends": ["x"]}, {"weights": ["x"]}, {"weights": "x"}])
+def test_facts_that_cannot_be_true_are_named(
+    make_store: Callable[..., Store], tmp_path: Path, damage: dict[str, object]
+) -> None:
+    store = make_store()
+    zarr.open_group(str(store.path)).attrs.update(damage)
+    with pytest.raises(StoreError, match=f"the attribute {next(iter(damage))} is"):
+        write_report(Store(store.path), tmp_path / "report")

@@ -4,7 +4,9 @@ import json
 
 import numpy as np
 import pytest
+import zarr
 
+from flows.train_world_model import prepare_dataset
 from tests.training.labeled import many, sliding_boxes, still_frames, tracks_of
 from training.dataset_format import DatasetError, open_dataset
 from training.manifest import PrepareConfig
@@ -201,3 +203,11 @@ def test_a_video_outside_of_the_folder_is_left_out_but_links_are_followed(labele
     assert list(made.problems) == [outside]
     assert "secret.mp4 leads out of" in made.problems[outside]
     assert made.frames == 40
+
+
+def test_a_dataset_of_another_version_is_not_taken_for_a_label_store(tmp_path):
+    made = simulate("nball", tmp_path / "d.zarr", 12, 8, balls=1)
+    zarr.open_group(str(made.path)).attrs["schema"] = 99
+    for make in (prepare, lambda source, out: prepare_dataset.fn(source, out, None, None, None, None, False)):
+        with pytest.raises(DatasetError, match="has schema 99"):
+            make(made.path, tmp_path / "other.zarr")
