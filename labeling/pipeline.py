@@ -26,7 +26,7 @@ from labeling.folder import Source, is_gone
 from labeling.labels import mean_embedding, track_categories, write_labels
 from labeling.migrations import bring_up_to_date
 from labeling.observations import Observations, ObservationWriter
-from labeling.places import Place, fetched, make_room, place, state_of
+from labeling.places import Place, fetched, make_room, place, state_of, sweep
 from labeling.problems import Unreadable
 from labeling.profiles import assemble, names_of, parts_of, weights_of
 from labeling.proposals import FrameProposals
@@ -335,6 +335,7 @@ def close_run(store: Store, labeled: Iterable[Labeled], failures: dict[str, str]
     facts = {"categories": table, "failures": dict(sorted(failures.items())), "removed": removed}
     facts["labels"] = digest(videos=[(video.source, video.recipe) for video in videos])  # so that others see a change
     update_attributes(store.root, facts)
+    sweep(store.path)  # of workers that were killed
     return counts
 
 

@@ -184,8 +184,14 @@ def make_room(store: Place) -> None:
     """Make the folder for a store, without what a run that was killed left half-written; a bucket has neither."""
     if isinstance(store, Path):
         store.parent.mkdir(parents=True, exist_ok=True)
+        sweep(store)
+
+
+def sweep(store: Place) -> None:
+    """Remove files that a process which was killed left half-written, while nobody writes; a bucket has none."""
+    if isinstance(store, Path):
         for left_over in [*store.glob("*.partial"), *store.glob("*/*.partial")]:
-            left_over.unlink()
+            left_over.unlink(missing_ok=True)
 
 
 def folders_in(folder: Place) -> list[str]:
