@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from labeling.checkpoints import WeightsError
+from labeling.frame_progress import Progress
 from labeling.jobs import Job
-from labeling.pipeline import Progress
 from labeling.places import Place
 from labeling.problems import RunError
 from labeling.video import VideoError

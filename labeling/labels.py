@@ -84,7 +84,7 @@ def write_labels(
                     tracks.oriented[frame - begin, index] = geometry.scaled(geometry.oriented_box(union), scale)
             write_stretch(home, tracks, begin, len(seen.time))
             if masks:
-                masks.write(_mask_runs(seen, chosen, size, stretch), begin * len(chosen), tracks.score.shape, begin)
+                masks.write(_mask_runs(seen, chosen, size, stretch), begin, tracks.score.shape)
             if watch:
                 watch()
         if masks:
@@ -138,9 +138,7 @@ class MaskWriter:
         self._offsets[:1] = 0
         self._end = 0
 
-    def write(
-        self, found: Iterable[tuple[int, int, np.ndarray]], cell: int, shape: tuple[int, ...], begin: int
-    ) -> None:
+    def write(self, found: Iterable[tuple[int, int, np.ndarray]], begin: int, shape: tuple[int, ...]) -> None:
         """Frame, track and run lengths of a stretch of `shape` (frames, tracks) that begins with frame `begin`."""
         lengths = np.zeros(shape, np.int64)
         for frame, index, runs in found:
@@ -149,7 +147,8 @@ class MaskWriter:
             if len(self._pending) >= BLOCK * 16:
                 self._flush()
         ends = self._end + np.cumsum(lengths.ravel())
-        self._offsets[cell + 1 : cell + 1 + len(ends)] = ends
+        first = begin * shape[1] + 1
+        self._offsets[first : first + len(ends)] = ends
         self._end = int(ends[-1]) if len(ends) else self._end
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
@@ -23,13 +23,13 @@ from labeling.checkpoints import licence_of
 from labeling.config import LabelConfig
 from labeling.facts import stage_facts
 from labeling.folder import Source, is_gone
+from labeling.frame_progress import FrameProgress, Progress
 from labeling.labels import mean_embedding, track_categories, write_labels
 from labeling.migrations import bring_up_to_date
 from labeling.observations import Observations, ObservationWriter
 from labeling.places import Place, fetched, make_room, place, state_of, sweep
 from labeling.problems import Unreadable
 from labeling.profiles import assemble, names_of, parts_of, weights_of
-from labeling.proposals import FrameProposals
 from labeling.reacquire import Tracklet, relink
 from labeling.recipe import digest
 from labeling.scan import scan
@@ -52,9 +52,6 @@ from labeling.zarr_io import (
 
 TRACKS_VERSION = 2  # raise it when scan, proposals, embeddings or tracking give other results for the same input
 LABELS_VERSION = 2  # raise it when categories, re-acquisition or filters do
-REPORT_EVERY = 0.2  # seconds between two reports of progress
-
-Progress = Callable[[int, int], None]  # frames done, frames expected
 
 
 @dataclass(frozen=True)
@@ -173,7 +170,7 @@ def track_video(
     began = time.monotonic()
     before = fingerprint(source.path)
     with fetched(source.path, watch=(lambda: progress(0, 0)) if progress else None) as path:
-        passed = _Progress(progress)
+        passed = FrameProgress(progress)
         video = Video(path, config.longest_side, watch=passed.handed_out)
         passed.expected = video.expected_frames
         sha256 = video.sha256(passed.going_on)
@@ -337,36 +334,6 @@ def close_run(store: Store, labeled: Iterable[Labeled], failures: dict[str, str]
     update_attributes(store.root, facts)
     sweep(store.path)  # of workers that were killed
     return counts
-
-
-class _Progress:
-    """Counts the frames that were scanned and those that were tracked, and reports now and then."""
-
-    def __init__(self, report: Progress | None) -> None:
-        self._report, self._handed, self._reported = report, 0, 0.0
-        self.expected = 0
-        self.times: list[float] = []
-        self.cuts: list[int] = []  # frames with which a new scene begins, but for the first
-
-    def handed_out(self) -> None:
-        """The video handed out one more frame, for the first time or again."""
-        self._handed += 1
-        self.going_on()
-
-    def going_on(self) -> None:
-        """Something is done: a video that takes long to read is not one that hangs."""
-        if self._report and time.monotonic() - self._reported > REPORT_EVERY:
-            scanned = min(self._handed, self.expected or self._handed)
-            self._report((scanned + len(self.times)) // 2, self.expected)
-            self._reported = time.monotonic()
-
-    def timed(self, proposed: Iterator[FrameProposals]) -> Iterator[FrameProposals]:
-        """Pass frames on and note their times and the cuts."""
-        for item in proposed:
-            if item.cut and self.times:
-                self.cuts.append(len(self.times))
-            self.times.append(item.frame.time)
-            yield item
 
 
 def _sample(store: Store, sources: Iterable[Source], most: int) -> np.ndarray:

@@ -20,7 +20,7 @@ import psutil
 import pytest
 import zarr
 
-from labeling import labels, open_store, pipeline, zarr_io
+from labeling import frame_progress, labels, open_store, pipeline, zarr_io
 from labeling.config import LabelConfig, load_config
 from labeling.export import export
 from labeling.folder import find_videos
@@ -293,7 +293,7 @@ def test_a_large_file_on_a_slow_disk_is_not_one_that_hangs(
     def no_frame(self: Video, start: int = 0) -> Iterator[Frame]:
         raise VideoError("as far as this")
 
-    monkeypatch.setattr(pipeline, "REPORT_EVERY", -1.0)
+    monkeypatch.setattr(frame_progress, "REPORT_EVERY", -1.0)
     monkeypatch.setattr(Video, "frames", no_frame)
     (source,), heard = find_videos(videos / "room.mp4").sources, list[tuple[int, int]]()
     store = pipeline.open_run(tmp_path / "labels.zarr", videos, LabelConfig())
@@ -319,13 +319,18 @@ def test_store_is_not_written_among_other_files(videos: Path, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "one.mp4"]
 
 
+def track_all(run: LabelRun) -> None:
+    """All but the labels."""
+    for job in run.jobs("track"):
+        run.note(work(job))
+    run.fit()
+
+
 def test_what_is_labeled_so_far_can_be_exported(videos: Path, tmp_path: Path) -> None:
     """An export of a store whose run was stopped, or still goes on, was empty without a word."""
     out = tmp_path / "labels.zarr"
     with LabelRun(videos, out) as run:
-        for job in run.jobs("track"):
-            run.note(work(job))
-        run.fit()
+        track_all(run)
         run.note(work(run.jobs("label")[0]))
     (video,) = open_store(out).values()
     table = export(open_store(out), "csv", tmp_path / "labels.csv").path
@@ -337,9 +342,7 @@ def test_tracks_outlive_a_failure_to_label(videos: Path, tmp_path: Path) -> None
     """They may have taken hours; what failed is only what is done with them."""
     out = tmp_path / "labels.zarr"
     with LabelRun(videos, out) as run:
-        for job in run.jobs("track"):
-            run.note(work(job))
-        run.fit()
+        track_all(run)
         failed, *others = run.jobs("label")
         run.note(Done(failed.source, failure="the worker was killed (SIGKILL)"))
         for job in others:
