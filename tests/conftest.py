@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -18,6 +19,21 @@ from training.envs.video import record, write_episode
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+
+# Why a test may be skipped although everything is installed: for what the machine is.
+MACHINES = ("there is a CUDA device", "timm is installed", "only glibc", "a small disk cannot be mounted")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where everything is installed, a test that is skipped for want of something is a hole, and fails the run."""
+    if not os.environ.get("SPECTRABOX_ALL_INSTALLED") or hasattr(session.config, "workerinput"):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = {report.longrepr[2].removeprefix("Skipped: ") for report in reporter.stats.get("skipped", [])}
+    holes = sorted(reason for reason in skipped if not reason.startswith(MACHINES))
+    if holes:
+        reporter.write_line("\nSkipped, although everything is installed: " + "; ".join(holes), red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")

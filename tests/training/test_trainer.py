@@ -203,7 +203,7 @@ def test_what_does_not_fit_is_said_before_training(
 
 def test_a_missing_device_is_named(dataset: Dataset, tmp_path: Path) -> None:
     if torch.cuda.is_available():
-        pytest.skip("there is one")
+        pytest.skip("there is a CUDA device")
     with pytest.raises(TrainError, match="no cuda device"):
         train(dataset, tmp_path, tiny_config(), device="cuda")
 

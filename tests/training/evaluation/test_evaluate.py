@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_written_to_is_said_before_the_work(run: Path, t
 
 def test_a_device_that_is_not_there_is_named(run: Path) -> None:
     if torch.cuda.is_available():
-        pytest.skip("there is one")
+        pytest.skip("there is a CUDA device")
     result = CliRunner().invoke(app, [str(run), "--device", "cuda"])
     assert result.exit_code == 2
     assert "no cuda device here" in " ".join(result.output.split())
