@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from pydantic import BaseModel, Field
-from scipy.optimize import linear_sum_assignment
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
 ENDS = 6  # sightings at each end from which place and velocity are taken
 BORDER = 0.03  # of the frame's longer side: a box this near to the border is leaving or entering
@@ -92,60 +91,56 @@ def relink(tracklets: Sequence[Tracklet], config: ReacquireConfig | None = None)
     return instance
 
 
-def _together(tracklets: Sequence[Tracklet]) -> np.ndarray:
-    """Which tracklets are in view at the same time, (N, N) bool: only those are rivals, others may be one chain."""
-    first = np.array([t.first for t in tracklets])
-    last = np.array([t.last for t in tracklets])
-    return (first[:, None] <= last[None]) & (first[None] <= last[:, None])
-
-
 def _all_links(tracklets: Sequence[Tracklet], config: ReacquireConfig) -> list[tuple[int, int]]:
-    """Pairs (earlier, later) that are one instance.
+    """Pairs (earlier, later) of the cheapest assignment in which not linking costs 1, ambiguous ones left out."""
+    costs = _costs(tracklets, config)
+    if not costs:
+        return []
+    count = len(tracklets)
+    rows, columns = np.array(list(costs)).T
+    # Each has a column of its own for not being linked. All are raised by 1, since a cost of 0 would be no entry.
+    alone = np.arange(count)
+    weights = np.concatenate([list(costs.values()), np.ones(count)]) + 1
+    places = np.concatenate([rows, alone]), np.concatenate([columns, count + alone])
+    later_ones = min_weight_full_bipartite_matching(csr_array((weights, places), shape=(count, 2 * count)))[1]
+    rivals: dict[int, list[tuple[int, int]]] = {}  # links from an earlier end i, or to a later one at count + j
+    for i, j in costs:
+        rivals.setdefault(i, []).append((i, j))
+        rivals.setdefault(count + j, []).append((i, j))
+    return [
+        (i, j)
+        for i, j in enumerate(later_ones.tolist())
+        if j < count and _is_clear((i, j), rivals[i] + rivals[count + j], costs, tracklets, config.margin)
+    ]
 
-    Only tracklets that begin within the longest gap are compared, and groups that have no pair in common are assigned
-    one by one, so a long video takes as much longer as it has more tracklets.
+
+def _costs(tracklets: Sequence[Tracklet], config: ReacquireConfig) -> dict[tuple[int, int], float]:
+    """What links (earlier, later) cost that may be. Only beginnings within the longest gap are looked at.
+
+    So time and memory grow with the number of tracklets, however long the video.
     """
     order = sorted(range(len(tracklets)), key=lambda k: tracklets[k].first)
     starts = np.array([tracklets[k].first for k in order])
-    costs: dict[tuple[int, int], float] = {}
+    costs = {}
     for i, earlier in enumerate(tracklets):
         begin, end = np.searchsorted(starts, [earlier.last + 1 - IN_PIECES, earlier.last + config.longest_gap + 1])
         for j in order[begin:end]:
             if (cost := _cost(earlier, tracklets[j], config)) < 1:
                 costs[i, j] = cost
-    if not costs:
-        return []
-    rows, columns = np.array(list(costs)).T
-    count = len(tracklets)
-    graph = coo_array((np.ones(len(rows)), (rows, columns + count)), shape=(2 * count, 2 * count))
-    group = connected_components(graph, directed=False)[1]
-    links = []
-    for number in np.unique(group[rows]):
-        mine = group[rows] == number
-        earlier_ones, at = np.unique(rows[mine], return_inverse=True)
-        later_ones, to = np.unique(columns[mine], return_inverse=True)
-        block = np.full((len(earlier_ones), len(later_ones)), NEVER)
-        block[at, to] = [costs[pair] for pair in zip(rows[mine].tolist(), columns[mine].tolist(), strict=True)]
-        before, after = (_together([tracklets[k] for k in ends]) for ends in (earlier_ones, later_ones))
-        found = _links(block, before, after, config.margin)
-        links += [(int(earlier_ones[a]), int(later_ones[b])) for a, b in found]
-    return links
+    return costs
 
 
-def _links(cost: np.ndarray, before: np.ndarray, after: np.ndarray, margin: float) -> list[tuple[int, int]]:
-    """Pairs (earlier, later) of the cheapest assignment in which not linking costs 1, ambiguous ones left out.
-
-    `cost` is (N, M); `before` (N, N) and `after` (M, M) say which of either were in view together and so are rivals.
-    """
-    rows, columns = linear_sum_assignment(np.minimum(cost, 1.0))
-    links = []
-    for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
-        earlier, later = before[i].copy(), after[j].copy()
-        earlier[i] = later[j] = False
-        rivals = np.concatenate([cost[i, later], cost[earlier, j]])
-        if cost[i, j] < 1 and (not len(rivals) or cost[i, j] + margin <= rivals.min()):
-            links.append((i, j))
-    return links
+def _is_clear(
+    link: tuple[int, int], others: list[tuple[int, int]], costs: dict[tuple[int, int], float],
+    tracklets: Sequence[Tracklet], margin: float,
+) -> bool:  # fmt: skip
+    """Is no other link from or to the same tracklet about as good? Tracklets one after the other may be one chain."""
+    for other in others:
+        ends = [(tracklets[mine], tracklets[its]) for mine, its in zip(link, other, strict=True) if mine != its]
+        in_view = all(one.first <= two.last and two.first <= one.last for one, two in ends)
+        if ends and in_view and costs[link] + margin > costs[other]:
+            return False
+    return True
 
 
 def _cost(earlier: Tracklet, later: Tracklet, config: ReacquireConfig) -> float:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections import defaultdict
 
 import numpy as np
@@ -75,6 +76,17 @@ def test_two_that_are_equally_likely_are_refused():
     parts = [tracklet(0, 30, (60, 30), (125, 30)), tracklet(0, 30, (60, 60), (125, 60))]
     parts += [tracklet(60, 90, (125, 45), (60, 45))]
     assert relink(parts).tolist() == [0, 1, 2]
+
+
+def test_memory_does_not_grow_with_the_square_of_the_tracklets():
+    """One object that is hidden every 20 frames, 2,000 times: one chain."""
+    parts = [tracklet(20 * k, 20 * k + 9, (20, 50), (25, 50)) for k in range(2000)]
+    tracemalloc.start()
+    instances = relink(parts, ReacquireConfig(longest_gap=40))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert set(instances) == {0}
+    assert peak < 8 << 20, "a square of them takes 32 MB"
 
 
 def test_a_gap_that_is_too_long_is_not_bridged():
