@@ -6,6 +6,7 @@ Every so many steps training looks at held-out frames and writes down, by kind o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,12 @@ class Course(Measure):
     """How a training went.
 
     Figures, by kind, as `control ball: R²` and `... Spearman`: at the end; `... represented`: 1 or 0, by the measure of
-    the verdict; `... from`: the step from which on it was, to the end; not there if it was not. And `lazy`, 1 or 0:
-    what the verdict says.
+    the verdict; `... from`: the step from which on it was, to the end; `... felt from`: the step from which on
+    distances followed it at all; either is not there if it was not so at the end. And `lazy`, 1 or 0: what the
+    verdict says.
     """
+
+    version = 2
 
     def take(self, model: WorldModel, dataset: Dataset) -> dict[str, Figure]:
         """Read the metrics of the run."""
@@ -36,10 +40,11 @@ class Course(Measure):
         for kind in kinds(seen):
             figures[f"{kind}: R²"] = Figure(seen[-1]["probe"][kind])
             figures[f"{kind}: Spearman"] = Figure(seen[-1]["spearman"][kind])
-            step = represented_from(seen, kind)
-            figures[f"{kind}: represented"] = Figure(float(step is not None), 1)
-            if step is not None:
-                figures[f"{kind}: from"] = Figure(step)
+            felt, represented = felt_from(seen, kind), represented_from(seen, kind)
+            figures[f"{kind}: represented"] = Figure(float(represented is not None), 1)
+            for name, step in (("from", represented), ("felt from", felt)):
+                if step is not None:
+                    figures[f"{kind}: {name}"] = Figure(step)
         return figures
 
 
@@ -59,10 +64,18 @@ def represented_from(seen: Looks, kind: str) -> int | None:
     """The step of the first look since which a kind has been represented; None if it was not, at the last one."""
     from training.monitors import FELT, READABLE
 
+    return _since((row["step"], row["probe"][kind] >= READABLE and row["spearman"][kind] >= FELT) for row in seen)
+
+
+def felt_from(seen: Looks, kind: str) -> int | None:
+    """The step of the first look since which distances between latents have followed a kind."""
+    from training.monitors import FELT
+
+    return _since((row["step"], row["spearman"][kind] >= FELT) for row in seen)
+
+
+def _since(looks: Iterable[tuple[int, bool]]) -> int | None:
     since = None
-    for row in seen:
-        if row["probe"][kind] < READABLE or row["spearman"][kind] < FELT:
-            since = None
-        elif since is None:
-            since = int(row["step"])
+    for step, holds in looks:
+        since = (step if since is None else since) if holds else None
     return since

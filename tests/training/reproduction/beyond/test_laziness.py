@@ -13,7 +13,7 @@ import pytest
 from tests.training.reproduction.tiny_scale import TINY
 from training.config import differences
 from training.envs import make
-from training.reproduction.beyond.course import represented_from
+from training.reproduction.beyond.course import felt_from, represented_from
 from training.reproduction.beyond.laziness import LEVELS, Level, table
 from training.reproduction.cells import Figure, Folder, Simulated, Times
 from training.reproduction.run import reproduce
@@ -41,6 +41,12 @@ def test_an_object_counts_from_the_step_since_when_it_has_been_represented(
     seen: list[tuple[float, float]], step: int | None
 ) -> None:
     assert represented_from([look(100 * (i + 1), *one) for i, one in enumerate(seen)], "ball") == step
+
+
+def test_an_object_is_felt_before_it_can_be_read() -> None:
+    seen = [look(100, 0.1, 0.0), look(200, 0.2, 0.3), look(300, 0.9, 0.4)]
+    assert (felt_from(seen, "ball"), represented_from(seen, "ball")) == (200, 300)
+    assert felt_from([*seen, look(400, 0.9, 0.05)], "ball") is None
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -72,23 +78,29 @@ def test_two_real_cells_become_figures_and_a_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shares_of_base", "words"),
+    ("steps_of_base", "words"),
     [
-        ((1, 1, 1), ["with every seed: base; 3 white balls.", "with no seed: 6 white balls."]),
-        ((1, 0, 1), ["with every seed: 3 white balls.", "with some seeds: base.", "with no seed: 6 white balls."]),
-        ((1, 1), ["with every seed: 3 white balls.", "with no seed: 6 white balls."]),  # the third seed is not done
+        ((9, 6, 6), ["with every seed: base; 3 white balls.", "with no seed: 6 white balls."]),
+        (
+            (900, None, 600),
+            ["with every seed: 3 white balls.", "with some seeds: base.", "with no seed: 6 white balls."],
+        ),
+        ((9, 6), ["with every seed: 3 white balls.", "with no seed: 6 white balls."]),  # the third seed is not done
     ],
 )
-def test_the_map_in_words(tmp_path: Path, shares_of_base: tuple[int, ...], words: list[str]) -> None:
+def test_the_map_in_words(tmp_path: Path, steps_of_base: tuple[int | None, ...], words: list[str]) -> None:
     whole, folder = table(CPU), Folder(tmp_path)
-    shares = {"base": shares_of_base, "3 white balls": (1,), "6 white balls": (0,)}
+    steps = {"base": steps_of_base, "3 white balls": (300,), "6 white balls": (None,)}
     for row in whole.rows:
         measure = row.entries[0].measure
         assert measure is not None
-        for training, value in zip(row.entries[0].trainings, shares.get(row.label, ()), strict=False):
-            folder.write(training, measure, {"control ball: represented": Figure(value, 1)}, Times(1, 1))
+        for training, step in zip(row.entries[0].trainings, steps.get(row.label, ()), strict=False):
+            felt = {} if step is None else {"control ball: felt from": Figure(step)}
+            folder.write(training, measure, {"control ball: represented": Figure(0.0, 1)} | felt, Times(1, 1))
     assert whole.find is not None
-    assert whole.find(folder) == [f"The control ball is represented {sentence}" for sentence in words]
+    felt = [f"The control ball is felt {sentence}" for sentence in words]
+    done = [label for label in steps if label != "base" or len(steps_of_base) == 3]
+    assert whole.find(folder) == [*felt, f"The control ball is represented with no seed: {'; '.join(done)}."]
 
 
 @pytest.mark.parametrize("scale", [CPU, PAPER])
