@@ -51,7 +51,8 @@ def preview(name: str, scale: ScaleName, out: Path, workers: int, videos: Path |
     for sentence in this.table.reductions:
         terminal.print(f"- {escape(sentence)}", soft_wrap=True)
     words = f"{len(this.cells)} of {len(this.chosen)} cells and {len(this.data)} datasets are left"
-    time = f": {_minutes(this.minutes(workers))} minutes with {workers} side by side" if this.cells or this.data else ""
+    minutes = this.minutes(workers) if this.cells or this.data else 0.0
+    time = f": {minutes:.0f} minutes with {workers} side by side" if minutes else ""
     terminal.print(f"{words}{time}.", soft_wrap=True)
 
 

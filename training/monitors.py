@@ -72,7 +72,7 @@ def monitor(held_out: Frames, fitted_on: Frames, names: Mapping[int, str], apart
     """
     # A few held-out episodes do not fill the latent space, however good the model is: training frames count as well.
     latents = np.concatenate([held_out.latents, fitted_on.latents]).astype(np.float64)
-    spread, rank, statistic = _spread(latents), effective_rank(latents), _sigreg(latents)
+    wide, rank, statistic = spread(latents), effective_rank(latents), _sigreg(latents)
     probe: dict[str, float | None] = {}
     spearman: dict[str, float | None] = {}
     for category, name in names.items():
@@ -80,23 +80,26 @@ def monitor(held_out: Frames, fitted_on: Frames, names: Mapping[int, str], apart
         probe[name] = _probe(fitted_on, held_out, category) if moves else None
         spearman[name] = _spearman(held_out, category) if moves else None
     energy = float(np.square(latents).mean())
-    same = energy == 0 or spread**2 / energy < SAME
-    shrunk = spread < 1 and statistic / min(GROUP, len(latents)) > COLLAPSED
+    same = energy == 0 or wide**2 / energy < SAME
+    shrunk = wide < 1 and statistic / min(GROUP, len(latents)) > COLLAPSED
     if same or shrunk or rank < FLAT:
-        verdict = f"collapsed: frames hardly differ in their latents (spread {spread:.3g}, rank {rank:.1f})"
+        verdict = f"collapsed: frames hardly differ in their latents (spread {wide:.3g}, rank {rank:.1f})"
     else:
         verdict = _grounding(probe, spearman, apart)
-    return Monitors(statistic, rank, spread, spearman, probe, verdict)
+    return Monitors(statistic, rank, wide, spearman, probe, verdict)
 
 
 def _grounding(probe: Mapping[str, float | None], spearman: Mapping[str, float | None], apart: bool) -> str:
     known = {name: (r2, rho) for name, r2 in probe.items() if r2 is not None and (rho := spearman[name]) is not None}
     if not known:
-        return "not collapsed; there are no moving boxes to compare with"
+        return f"not collapsed; nothing that moves is seen in at least {ENOUGH} frames, to compare with"
     words = {name: f"{name} (R² {r2:.2f}, Spearman {rho:.2f})" for name, (r2, rho) in known.items()}
-    missing = [words[name] for name, (r2, rho) in known.items() if r2 < READABLE or rho < FELT]
-    if missing:
-        return f"lazy: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not represented"
+    missing = [words[name] for name, (r2, _) in known.items() if r2 < READABLE]
+    ignored = [words[name] for name, (r2, rho) in known.items() if r2 >= READABLE and rho < FELT]
+    lacks = [f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not represented"] if missing else []
+    lacks += [f"distances between latents ignore {', '.join(ignored)}"] if ignored else []
+    if lacks:
+        return f"lazy: {'; '.join(lacks)}"
     weakest = min(known, key=lambda name: known[name])
     if not apart:
         least = f"least {words[weakest]} on frames that it knows"
@@ -104,7 +107,8 @@ def _grounding(probe: Mapping[str, float | None], spearman: Mapping[str, float |
     return f"grounded: all {len(known)} kinds of objects are represented, least {words[weakest]}"
 
 
-def _spread(latents: np.ndarray) -> float:
+def spread(latents: np.ndarray) -> float:
+    """The standard deviation of a component of latents (M, D)."""
     return float(np.sqrt(latents.var(axis=0).mean()))
 
 

@@ -57,10 +57,12 @@ def simulate_videos(
     byte, is left alone. The other arguments are those of `simulate`.
     """
     world = make(environment, **options)
-    paths = [
-        on_disk(folder, "a folder for simulated videos") / f"{environment}-{number:04}.mp4"
-        for number in range(episodes)
-    ]
+    place = on_disk(folder, "a folder for simulated videos")
+    if (place / "zarr.json").exists():
+        raise ValueError(f"{place} is a dataset or a store: choose another folder for videos.")
+    paths = [place / f"{environment}-{number:04}.mp4" for number in range(episodes)]
+    if others := sorted(set(place.glob(f"{environment}-*.mp4")) - set(paths)):
+        raise ValueError(f"{place} holds {others[0].name} of another run: empty it, or choose another folder.")
     for number, path in enumerate(paths):
         own = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])  # no two seeds share an episode
         write_episode(path, record(world, frames, own), truth=True)

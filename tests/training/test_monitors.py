@@ -115,8 +115,21 @@ def test_objects_that_never_move_or_are_hardly_ever_there_are_not_judged() -> No
     assert monitor(held_out, fitted_on, NAMES).spearman["environment"] is None
 
 
+def test_what_can_be_read_but_does_not_count_in_distances_is_told_from_what_is_not_there() -> None:
+    held_out, fitted_on = (seeing(world(seed), [0, 1]) for seed in (1, 2))
+    loud = np.random.default_rng(3).standard_normal((2, len(held_out.latents), 8)) * 100
+    both = [
+        replace(frames, latents=np.concatenate([frames.latents, noise], axis=1))
+        for frames, noise in zip((held_out, fitted_on), loud, strict=True)
+    ]
+    found = monitor(*both, NAMES)
+    assert found.verdict.startswith("lazy: distances between latents ignore control (R² ")
+    assert "not represented" not in found.verdict
+    assert min(value or 0 for value in found.probe.values()) > 0.9
+
+
 def test_without_boxes_only_the_spread_is_judged() -> None:
     frames = seeing(world(1), [0, 1])
     empty = replace(frames, present=np.zeros_like(frames.present))
-    assert monitor(empty, empty, NAMES).verdict == "not collapsed; there are no moving boxes to compare with"
+    assert monitor(empty, empty, NAMES).verdict.startswith("not collapsed; nothing that moves is seen")
     assert monitor(empty, empty, {}).probe == {}

@@ -250,6 +250,16 @@ def test_simulated_videos_repeat_and_differ(tmp_path):
     ]  # fmt: skip
 
 
+def test_videos_do_not_mix_with_what_is_there(tmp_path):
+    simulate_videos("nball", tmp_path / "clips", 2, 5)
+    simulate_videos("nball", tmp_path / "clips", 3, 5)
+    with pytest.raises(ValueError, match=r"holds nball-0001\.mp4 of another run: empty it"):
+        simulate_videos("nball", tmp_path / "clips", 1, 5)
+    simulate("nball", tmp_path / "data.zarr", episodes=2, frames=5)
+    with pytest.raises(ValueError, match="is a dataset or a store"):
+        simulate_videos("nball", tmp_path / "data.zarr", 1, 5)
+
+
 def test_the_same_frames_are_the_same_file_whatever_memory_held_before(tmp_path):
     frames, rng, files = record(make("nball", balls=1), 60, 1).frames, np.random.default_rng(0), set()
     for _ in range(30):

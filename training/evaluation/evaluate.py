@@ -149,7 +149,7 @@ def _said_of_its_sample(verdict: str) -> str:
     """A verdict with what its figures are of: the table's are of more frames, and of each object for itself."""
     if "R²" not in verdict:
         return verdict
-    return f"{verdict} (measured as while training: mean place of each kind, pairs of {monitors.PAIRED} frames)"
+    return f"{verdict} (measured as while training: mean place of each kind, pairs of up to {monitors.PAIRED} frames)"
 
 
 def _cannot_be_judged(name: str, known: Quantity | None, there: Quantity | None) -> str:

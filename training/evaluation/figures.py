@@ -49,10 +49,11 @@ def draw(found: Evaluation, material: Material, out: Path) -> list[Picture]:
 
     reader = Reader(material.fitted, material.dataset.category_names)
     skip = material.model.config.skip
+    at_once = any(trip.imagined is not None for trip in material.trips or ())  # one plan all the way
     wanted: list[tuple[str, str, str, Callable[[], Figure | None]]] = [
         ("trips", "Plans, carried out",
-         "Frames of the simulator after so many actions of a plan; green: where it should get to. Dashed boxes: what "
-         "the model imagined when it planned.",
+         "Frames of the simulator after so many actions; green: where it should get to."
+         + (" Dashed boxes: what the model imagined when it planned." if at_once else ""),
          lambda: trips_to_goals(material.trips, reader, skip) if material.trips else None),
         ("imagined", "A true episode, and how it was imagined",
          "Above: true frames and boxes. Below: the model saw the first frames, then no more than actions. A latent "
@@ -70,8 +71,8 @@ def draw(found: Evaluation, material: Material, out: Path) -> list[Picture]:
         for path, colours in ((picture.light, {}), (picture.dark, DARK)):
             with rc_context(colours):
                 drawn = figure()
+                path.unlink(missing_ok=True)  # one of an earlier evaluation; or a link, which would be followed
                 if drawn is not None:
-                    path.unlink(missing_ok=True)  # a link there would be followed
                     drawn.savefig(path, dpi=110)
         if drawn is not None:
             pictures.append(picture)

@@ -38,11 +38,14 @@ class Seen:
 
 
 def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, seed: int = 0) -> Seen:
-    """Latents of `count` frames of a split, drawn without repetition; if there are fewer, of all whole batches."""
-    windows = Windows(dataset, split, length=1, batch=BATCH, seed=seed, memory_limit=MEMORY)
+    """Latents of `count` frames of a split, drawn without repetition; if there are fewer, of almost all."""
+    there = int(dataset.episode_length[dataset.split(split)].sum())
+    # Batches are whole: where all frames count, they are cut so that next to none are left over.
+    size = there // -(-there // BATCH) if 0 < there < count else BATCH
+    windows = Windows(dataset, split, length=1, batch=size, seed=seed, memory_limit=MEMORY)
     columns: dict[str, list[torch.Tensor]] = {}
     for number, batch in enumerate(windows.batches(epoch=0)):
-        if number * BATCH >= count:
+        if number * size >= count:
             break
         found = {
             "latents": model.encode(batch.frames[:, 0]).float().cpu(), "frames": batch.rows,

@@ -192,7 +192,10 @@ def world_of(dataset: Dataset) -> Environment:
     """The simulator that a dataset comes from; DatasetError if it has none."""
     if dataset.world is None or "state" not in dataset.columns:
         raise DatasetError(f"{dataset.path} does not come from a simulator: plans cannot be tried out.")
-    return make(dataset.world.environment, **dataset.world.options)
+    try:
+        return make(dataset.world.environment, **dataset.world.options)
+    except ValueError as error:
+        raise DatasetError(f"{dataset.path} comes from a simulator that is not here. {error}") from error
 
 
 def draw_starts(

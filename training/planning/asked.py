@@ -29,7 +29,9 @@ def pictures(values: Tensor | np.ndarray, name: str, size: tuple[int, int], shap
 
 
 def one_goal_each(frames: Tensor, goal: Tensor) -> None:
-    """ValueError if starts (B, ...) and goals (B, ...) are not as many."""
+    """ValueError if starts (B, ...) and goals (B, ...) are not as many, or none."""
+    if not len(frames):
+        raise ValueError("There is nothing to plan for: frames and goal hold no environment.")
     if len(frames) != len(goal):
         raise ValueError(f"Each start needs a goal of its own: there are {len(frames)} starts and {len(goal)} goals.")
 

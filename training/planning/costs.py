@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -82,12 +83,12 @@ class KeepOut:
 
     read: BoxReader
     control: int
-    forbidden: Tensor  # (K, 4), x1 y1 x2 y2 in pixels
+    forbidden: Tensor | np.ndarray | Sequence[Sequence[float]]  # (K, 4), x1 y1 x2 y2 in pixels
 
     def __call__(self, latents: Tensor) -> Tensor:
         """(B, S, T, D) to (B, S)."""
         boxes = _own(self.read, self.control, latents).unsqueeze(-2)
-        low, high = self.forbidden.to(boxes).chunk(2, dim=-1)
+        low, high = torch.as_tensor(self.forbidden).to(boxes).chunk(2, dim=-1)
         centre, half = boxes[..., :2], boxes[..., 2:] / 2
         # The shortest way out, along one of the axes.
         depth = torch.minimum(centre + half - low, high - (centre - half)).amin(-1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import torch
 from torch import Tensor
@@ -42,6 +42,8 @@ class ImaginedBoxes:
             raise ValueError(f"The head says {model.config.target.state}; only plain boxes (bb) can be read back.")
         self.head, self.size = model.head, model.data.size
         self.categories = tuple(model.data.categories if objects is None else objects)
+        if way not in (None, *get_args(Way)):
+            raise ValueError(f"There is no way {way!r} back from spectra. Choose one of: {', '.join(get_args(Way))}.")
         if not self.categories:
             raise ValueError("Name the category of at least one object, or leave objects out for one of each.")
         self.slots = model.target.slots

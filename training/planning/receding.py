@@ -59,14 +59,17 @@ def drive(
     Args:
         model: Plans from what it sees; pictures of another size are brought to its own, as `prepare` does.
         environments: Each is stepped until its goal is reached or the budget is used up.
-        goals: One for each environment.
+        goals: One for each environment, with a picture as it draws them or as the model takes them.
         planning: How plans are searched; the seed counts on from plan to plan.
         driving: Budget, steps of a plan that are carried out, and past observations that a plan looks at.
         rules: Further costs with their weights.
         limits: Lowest and highest action.
         say: Hears how far it is.
     """
+    if len(goals) != len(environments):
+        raise ValueError(f"Each environment needs a goal: there are {len(environments)} and {len(goals)} goals.")
     planning, driving = planning or PlanConfig(), driving or DriveConfig()
+    wanted = [_as_taken(goal.frame, one, model) for goal, one in zip(goals, environments, strict=True)]
     drives = [Drive([_seen(environment, model)], []) for environment in environments]
     for number, environment in enumerate(environments):
         _look(drives[number], environment, goals[number])
@@ -81,7 +84,7 @@ def drive(
             say(f"planning, {arrived} of {len(drives)} goals reached after {turn * kept} of {driving.budget} actions")
         frames, past = _context([drives[number] for number in left], min(driving.context, model.model.context), skip)
         found = find_actions(
-            model, frames, np.stack([goals[number].frame for number in left]), past,
+            model, frames, np.stack([wanted[number] for number in left]), past,
             planning.model_copy(update={"seed": planning.seed + turn}), rules, limits, numbers=left,
         )  # fmt: skip
         for number, actions in zip(left, found.actions[:, :kept], strict=True):
@@ -102,7 +105,14 @@ def _carry_out(actions: np.ndarray, one: Drive, environment: Environment, goal: 
 
 def _seen(environment: Environment, model: WorldModel) -> np.ndarray:
     """The present picture as the model takes it."""
-    return Framing(*environment.size, model.data.size[0]).picture(environment.render())
+    return _as_taken(environment.render(), environment, model)
+
+
+def _as_taken(frame: np.ndarray, environment: Environment, model: WorldModel) -> np.ndarray:
+    """A picture that the environment drew, in the size of the model's."""
+    if frame.shape[:2] != environment.size:
+        return frame  # it was brought to that size already; if not, the planner will say so
+    return Framing(*environment.size, model.data.size[0]).picture(frame)
 
 
 def _look(one: Drive, environment: Environment, goal: Goal) -> None:

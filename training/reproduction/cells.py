@@ -200,12 +200,12 @@ class Folder:
     def figures(self, training: Training, measure: Measure) -> dict[str, Figure] | None:
         """What was measured; None if nothing was yet."""
         written = self._written(training, measure)
-        return written and {name: Figure(**row) for name, row in written["figures"].items()}
+        return written and written[0]
 
     def times(self, training: Training, measure: Measure) -> Times:
         """How long it took; 0 if it is not done yet."""
         written = self._written(training, measure)
-        return Times(**written["seconds"]) if written else Times(0.0, 0.0)
+        return written[1] if written else Times(0.0, 0.0)
 
     def write(self, training: Training, measure: Measure, figures: Mapping[str, Figure], times: Times) -> None:
         """Keep what was measured."""
@@ -238,9 +238,10 @@ class Folder:
     def _place(self, training: Training, measure: Measure) -> Path:
         return self.run(training) / FIGURES / f"{measure.name}.json"
 
-    def _written(self, training: Training, measure: Measure) -> dict[str, Any] | None:
+    def _written(self, training: Training, measure: Measure) -> tuple[dict[str, Figure], Times] | None:
+        """Figures and times; None if there are none, or if their file is damaged: then they are measured again."""
         try:
-            written: dict[str, Any] = json.loads(self._place(training, measure).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+            written = json.loads(self._place(training, measure).read_text(encoding="utf-8"))
+            return {name: Figure(**row) for name, row in written["figures"].items()}, Times(**written["seconds"])
+        except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError, AttributeError):
             return None
-        return written

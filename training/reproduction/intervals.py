@@ -1,8 +1,8 @@
 """What do several runs say together?
 
 The mean over seeds with a 95 % interval. Of one run's rate it is Wilson's, over its trials. Of several runs it is
-Student's t over them; for rates never narrower than Wilson's over all of their trials together, so that three runs that
-happen to agree do not look certain. Other figures of one run have no interval.
+Student's t over them; for rates never narrower than Wilson's over the trials of one: runs are tried on the same starts,
+and three that happen to agree are not certain. Other figures of one run have no interval.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ def estimate(figures: Sequence[Figure]) -> Estimate:
     if runs > 1:
         reach = float(t.ppf((1 + SURE) / 2, runs - 1) * values.std(ddof=1) / math.sqrt(runs))
         low, high = mean - reach, mean + reach
-    if trials := sum(figure.trials for figure in figures):
-        won = round(sum(figure.value * figure.trials for figure in figures))
-        wilson = binomtest(won, trials).proportion_ci(SURE, method="wilson")
+    if trials := max(figure.trials for figure in figures):
+        wilson = binomtest(round(mean * trials), trials).proportion_ci(SURE, method="wilson")
         low = min(float(wilson.low), 1.0 if low is None else max(0.0, low))
         high = max(float(wilson.high), 0.0 if high is None else min(1.0, high))
     return Estimate(mean, low, high, runs)

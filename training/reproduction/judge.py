@@ -97,8 +97,8 @@ class Clearance(Measure):
 class Correlation(Measure):
     """Do distances between latents follow distances between objects? Spearman's, over all pairs of 2,000 frames.
 
-    Figures: by quantity, as `control ball, position`; `everything, position` of all objects together; and `rank`, the
-    directions that latents vary in.
+    Figures: by quantity, as `control ball, position`; `everything, position` of all objects together; `rank`, the
+    directions that latents vary in; and `spread`, the standard deviation of a component.
     """
 
     frames: int = 2000
@@ -107,7 +107,7 @@ class Correlation(Measure):
         """Encode frames and compare."""
         from training.evaluation.geometry import distance_correlation
         from training.evaluation.latents import encoded, quantities
-        from training.monitors import effective_rank
+        from training.monitors import effective_rank, spread
 
         seen = encoded(model, dataset, "validation", self.frames, seed=1)
         names = dataset.category_names
@@ -118,7 +118,8 @@ class Correlation(Measure):
         places = [name for name in found if name.endswith(", position")]
         if places:
             figures[POSITIONS] = figures[places[-1]]  # of the only kind, or of all of them, which come last
-        return {**figures, "rank": Figure(effective_rank(seen.latents.astype(float)))}
+        latents = seen.latents.astype(float)
+        return {**figures, "rank": Figure(effective_rank(latents)), "spread": Figure(spread(latents))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +165,9 @@ def _state(seen: Seen, dataset: Dataset) -> dict[str, Quantity]:
         return {**told, EVERYTHING: Quantity(np.arange(len(every)), every)}
     known = quantities(seen, dataset.category_names)
     places = {name: one for name, one in known.items() if name.endswith(", position")}
-    _, together = places.popitem()  # of the only kind, or of all of them, which come last
+    together = [*places.values()][-1]  # of the only kind, or of all of them, which come last
+    if len(places) > 1:
+        places.popitem()
     return {**places, EVERYTHING: together}
 
 

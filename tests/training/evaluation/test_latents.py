@@ -38,6 +38,16 @@ def test_latents_stand_beside_what_their_frames_show(tmp_path: Path, model: Worl
         np.testing.assert_array_equal(np.asarray(dataset.array("boxes")[row]), seen.boxes[number])
 
 
+def test_where_all_frames_count_hardly_any_is_left_over(
+    tmp_path: Path, model: WorldModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = tiny_dataset(tmp_path / "same.zarr")
+    there = int(dataset.episode_length[dataset.split("train")].sum())
+    monkeypatch.setattr("training.evaluation.latents.BATCH", there - 1)
+    seen = encoded(model, dataset, "train", 10_000)
+    assert there - 1 <= len(np.unique(seen.frames)) == len(seen.latents) <= there
+
+
 def test_objects_that_come_and_go_count_by_their_mean() -> None:
     boxes = np.arange(3 * 3 * 4, dtype=np.float32).reshape(3, 3, 4)
     present = np.array([[True, True, True], [True, False, True], [True, False, False]])

@@ -13,7 +13,7 @@ from tests.training.tiny_run import tiny_dataset
 from training.dataset import Dataset, DatasetError, open_dataset
 from training.envs import make
 from training.evaluation import success
-from training.evaluation.success import Rate, anew, draw_starts, many_plans, one_plan, try_out
+from training.evaluation.success import Rate, anew, draw_starts, many_plans, one_plan, try_out, world_of
 from training.manifest import Split
 from training.planning import receding
 from training.planning.planner import Found
@@ -130,6 +130,14 @@ def test_many_plans_see_what_the_model_was_trained_on(
 def test_video_has_no_world_to_try_plans_in(tmp_path: Path, model: WorldModel) -> None:
     with pytest.raises(DatasetError, match="does not come from a simulator"):
         one_plan(model, tiny_dataset(tmp_path / "tiny.zarr"), "validation")
+
+
+def test_a_world_that_is_not_here_is_named(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dataset.world is not None
+    elsewhere = dataset.world.model_copy(update={"environment": "mylab"})
+    monkeypatch.setattr(Dataset, "world", property(lambda _: elsewhere))
+    with pytest.raises(DatasetError, match=r"a simulator that is not here. There is no environment 'mylab'"):
+        world_of(dataset)
 
 
 def test_intervals_hold_the_rate() -> None:

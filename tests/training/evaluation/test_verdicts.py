@@ -42,7 +42,9 @@ def test_a_run_gets_the_verdict_that_it_deserves(name: str, verdict: str, fresh:
     if name == "lazy":
         assert found.verdict.partition(" (measured")[0].endswith("is not represented")  # the white ball is
     if name != "collapsed":  # the table has other figures of the same thing: the verdict says what its own are of
-        assert found.verdict.endswith("(measured as while training: mean place of each kind, pairs of 500 frames)")
+        assert found.verdict.endswith(
+            "(measured as while training: mean place of each kind, pairs of up to 500 frames)"
+        )
     assert not found.same_dataset
     again = json.loads((checkpoint.find(RUNS / name) / checkpoint.FACTS).read_text())["validation"]["verdict"]
     assert again.startswith(verdict)  # as when it was trained

@@ -52,6 +52,8 @@ def test_forbidden_boxes_cost_the_shortest_way_out() -> None:
     forbidden = torch.tensor([[20.0, 20, 40, 40], [100, 0, 128, 64]])
     cost = KeepOut(Plainly(), 0, forbidden)
     assert cost(futures([(10, 30), (30, 30), (30, 30)])).item() == 0
+    for given in (forbidden.numpy(), forbidden.tolist()):
+        assert KeepOut(Plainly(), 0, given)(futures([(18, 30), (0, 0), (0, 0)])).item() == pytest.approx(4, rel=1e-4)
     assert cost(futures([(18, 30), (0, 0), (0, 0)])).item() == pytest.approx(4, rel=1e-4)  # 2 px of its edge are inside
     assert cost(futures([(18, 30), (0, 0), (0, 0)], [(30, 17), (0, 0), (0, 0)])).item() == pytest.approx(5, rel=1e-4)
 

@@ -13,6 +13,7 @@ import torch
 from tests.training.planning.conftest import tiny_nball
 from training import load
 from training.envs.nball import NBall
+from training.envs.two_room import TwoRoom
 from training.planning.planner import Task, find_actions, trained_range
 from training.planning.receding import Goal, drive
 from training.planning.settings import PLANNERS, DriveConfig, PlanConfig
@@ -127,6 +128,8 @@ def test_several_frames_need_the_actions_between_them(
         ({"frames": np.zeros((64, 64), np.uint8)}, r"frames must be \(H, W, 3\) or \(C, H, W, 3\) or"),
         ({"frames": np.zeros((2, 3, 64, 64, 3), np.uint8), "past": np.zeros((2, 2, 2)),
           "goal": np.zeros((1, 64, 64, 3), np.uint8)}, "2 starts and 1 goals"),
+        ({"frames": np.zeros((0, 3, 64, 64, 3), np.uint8), "past": np.zeros((0, 2, 2)),
+          "goal": np.zeros((0, 64, 64, 3), np.uint8)}, "nothing to plan for"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_planned_for_is_refused_and_not_planned(
@@ -183,6 +186,16 @@ def test_driving_ends_at_the_goal_or_the_budget(nball_model: WorldModel, episode
     np.testing.assert_array_equal(world.render(), far.frames[-1])
 
 
+def test_goals_are_taken_as_the_world_draws_them(nball_model: WorldModel) -> None:
+    world = TwoRoom()
+    assert world.size != nball_model.data.size
+    goal = Goal(world.render(), world.state() + 1000)
+    (drove,) = drive(nball_model, [world], [goal], QUICK, DriveConfig(budget=2, keep=2))
+    assert len(drove.actions) == 2
+    with pytest.raises(ValueError, match="there are 1 and 0 goals"):
+        drive(nball_model, [world], [])
+
+
 def test_the_budget_is_used_up_if_plans_are_shorter_than_what_is_kept(nball_model: WorldModel) -> None:
     goal = Goal(NBall(1).render(), np.full((2, 4), -100.0))
     (drove,) = drive(nball_model, [NBall(1)], [goal], QUICK, DriveConfig(budget=13, keep=5))
@@ -231,7 +244,7 @@ def test_the_documented_example_drives_n_ball(nball_run: Path, capsys: pytest.Ca
     world, actions = done["world"], done["actions"]
     there = world.reached(done["wanted"])
     assert capsys.readouterr().out == ("reached\n" if there else "not reached\n")
-    assert actions.shape == (5, 2)
+    assert actions.shape == (4, 2)
     low, high = trained_range(done["model"])
     assert (actions >= low - 1e-6).all()
     assert (actions <= high + 1e-6).all()

@@ -114,6 +114,11 @@ def test_categories_that_the_head_does_not_know_are_refused(nball_model: WorldMo
         ImaginedBoxes(nball_model, (0, 5), way="minimised")
 
 
+def test_ways_that_there_are_not_are_refused(nball_model: WorldModel) -> None:
+    with pytest.raises(ValueError, match=r"no way 'magic' .* learned, refined, minimised"):
+        ImaginedBoxes(nball_model, (0, 1), way="magic")  # type: ignore[arg-type]
+
+
 def test_no_objects_are_refused(nball_model: WorldModel) -> None:
     with pytest.raises(ValueError, match="at least one object"):
         ImaginedBoxes(nball_model, ())

@@ -59,6 +59,16 @@ def test_figures_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert [file.suffix for file in folder.run(TRAINING).rglob("*") if file.is_file()] == [".json"]
 
 
+@pytest.mark.parametrize("damage", ["", "{", "[1, 2]", "{}", '{"figures": {"plans": {"wrong": 1}}, "seconds": {}}'])
+def test_damaged_figures_are_measured_again(tmp_path: Path, damage: str) -> None:
+    folder, measure = Folder(tmp_path), OnePlan()
+    folder.write(TRAINING, measure, {"plans": Figure(0.25, 8)}, Times(60.0, 2.0))
+    (file,) = folder.run(TRAINING).rglob("*.json")
+    file.write_text(damage)
+    assert folder.left(Cell(TRAINING, (measure,))) == [measure]
+    assert folder.times(TRAINING, measure) == Times(0.0, 0.0)
+
+
 def test_kept_figures_alone_are_nothing_to_go_on_from(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     assert not folder.begun(TRAINING)

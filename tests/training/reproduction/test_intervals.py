@@ -26,9 +26,10 @@ def test_several_runs_have_students_interval() -> None:
 
 
 def test_runs_that_agree_by_chance_are_not_certain() -> None:
+    """All are tried on the same 200 starts: three runs are no 600 trials."""
     found = estimate([Figure(0.0, 200)] * 3)
     assert (found.value, found.low) == (0, 0)
-    assert found.high == pytest.approx(0.0064, abs=1e-4)
+    assert found.high == pytest.approx(0.0188, abs=1e-4)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1, max_size=6))
@@ -37,6 +38,5 @@ def test_rates_stay_within_their_interval_and_that_within_0_and_1(counts: list[t
     found = estimate(figures)
     assert found.low is not None
     assert found.high is not None
-    pooled = sum(figure.value * figure.trials for figure in figures) / sum(figure.trials for figure in figures)
-    assert 0 <= found.low <= pooled <= found.high <= 1
+    assert 0 <= found.low <= found.value <= found.high <= 1
     assert found.runs == len(counts)

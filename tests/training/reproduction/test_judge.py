@@ -12,8 +12,9 @@ import torch
 from tests.training.reproduction.tiny_scale import TINY
 from training import load
 from training.dataset import Dataset, open_dataset
+from training.evaluation.latents import Seen
 from training.reproduction.cells import Folder
-from training.reproduction.judge import POSITIONS, Clearance, Correlation, Driving, OnePlan, Probing
+from training.reproduction.judge import POSITIONS, Clearance, Correlation, Driving, OnePlan, Probing, _state
 from training.trainer import train
 from training.world_model import WorldModel
 
@@ -51,6 +52,7 @@ def test_distances_and_rank_of_latents(trained: tuple[WorldModel, Dataset]) -> N
     assert {"control ball, position", "ball, position", POSITIONS, "rank"} <= set(figures)
     assert figures[POSITIONS] == figures["all, position"]
     assert 1 <= figures["rank"].value <= 16
+    assert 0 < figures["spread"].value < 10
 
 
 def test_probes_of_each_quantity_and_of_all(trained: tuple[WorldModel, Dataset]) -> None:
@@ -58,6 +60,16 @@ def test_probes_of_each_quantity_and_of_all(trained: tuple[WorldModel, Dataset])
     for quantity in ("control ball, position", "ball, position", "everything"):
         for figure in ("linear error", "linear r", "network error", "network r"):
             assert np.isfinite(figures[f"{quantity}: {figure}"].value)
+
+
+def test_the_only_kind_of_objects_has_probes_of_its_own_and_is_everything(tmp_path: Path) -> None:
+    (training,) = TINY.trainings("judge", "two-room", "nball", (), "Two Room")
+    dataset = open_dataset(Folder(tmp_path).make(training.data))
+    boxes, present = np.random.default_rng(0).random((4, 1, 4)), np.ones((4, 1), bool)
+    seen = Seen(np.zeros((4, 2)), np.arange(4), boxes, present, np.zeros((4, 1), int))
+    known = _state(seen, dataset)
+    assert list(known) == ["agent, position", "everything"]
+    np.testing.assert_array_equal(known["agent, position"].values, known["everything"].values)
 
 
 def test_clearance_compares_both_ways(trained: tuple[WorldModel, Dataset]) -> None:
