@@ -30,11 +30,12 @@ class Seen:
     category: np.ndarray  # (M, N)
     velocity: np.ndarray | None = None  # (M, N, 2)
     state: np.ndarray | None = None  # (M, S), the simulator's
+    ordered: bool = True  # whether the objects of a category come in the same order everywhere
 
     def chosen(self, rows: np.ndarray) -> Seen:
         """Only these of the frames."""
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: column[rows] for name, column in columns.items() if column is not None})
+        return replace(self, **{name: one[rows] for name, one in columns.items() if isinstance(one, np.ndarray)})
 
 
 def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, seed: int = 0) -> Seen:
@@ -56,7 +57,7 @@ def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, s
         for name, column in found.items():
             columns.setdefault(name, []).append(column)
     arrays = {name: torch.cat(parts)[:count].numpy() for name, parts in columns.items()}
-    return Seen(**arrays)
+    return Seen(**arrays, ordered=dataset.world is not None)  # no camera says which of two balls is the first
 
 
 def to_fit_and_judge(
@@ -101,8 +102,8 @@ class Quantity:
 def quantities(seen: Seen, names: Mapping[int, str]) -> dict[str, Quantity]:
     """Positions and velocities of each category's objects, and of all of them, by name.
 
-    Objects that are always there stand side by side, in their order. Of a category whose objects come and go the mean
-    over those that are there counts, for they have no order.
+    Objects that are always there stand side by side, in their order. Of a category whose objects come and go, or that
+    has several without an order, the mean over those that are there counts.
     """
     found: dict[str, Quantity] = {}
     columns = {"position": seen.boxes[..., :2], "velocity": seen.velocity}
@@ -110,7 +111,9 @@ def quantities(seen: Seen, names: Mapping[int, str]) -> dict[str, Quantity]:
         if values is None:
             continue
         known = seen.present & np.isfinite(values).all(axis=-1)
-        parts = {name: _of(known & (seen.category == category), values) for category, name in names.items()}
+        parts = {
+            name: _of(known & (seen.category == category), values, seen.ordered) for category, name in names.items()
+        }
         parts = {name: part for name, part in parts.items() if len(part.rows) and part.values.std(axis=0).max() > 0}
         found |= {f"{name}, {what}": part for name, part in parts.items()}
         if len(parts) > 1:
@@ -134,10 +137,10 @@ def of_the_world(seen: Seen, world: Environment | None) -> dict[str, Quantity]:
     return {name: Quantity(every, values) for name, values in world.quantities_of(seen.state).items()}
 
 
-def _of(member: np.ndarray, values: np.ndarray) -> Quantity:
+def _of(member: np.ndarray, values: np.ndarray, ordered: bool) -> Quantity:
     """Of the objects that `member` (M, N) names in each frame."""
     used = member.any(axis=0)
-    if used.any() and member[:, used].all():
+    if used.any() and member[:, used].all() and (ordered or used.sum() == 1):
         return Quantity(np.arange(len(member)), values[:, used].reshape(len(values), -1))
     rows = np.flatnonzero(member.any(axis=1))
     there = member[rows, :, None]

@@ -34,7 +34,9 @@ class Reader:
 
     def __init__(self, seen: Seen, names: Mapping[int, str]) -> None:
         """Fit on frames; `names` are the categories."""
-        self.always = np.flatnonzero((seen.present & (seen.category == seen.category[0])).all(axis=0))
+        same = seen.present & (seen.category == seen.category[0])
+        alone = (seen.category[0] == seen.category[0][:, None]).sum(axis=0) == 1  # the only one of its kind
+        self.always = np.flatnonzero(same.all(axis=0) & (alone | seen.ordered))
         self.kinds = seen.category[0, self.always]
         self._boxes = _line(seen.latents, seen.boxes[:, self.always].reshape(len(seen.boxes), -1))
         known = quantities(seen, names)
@@ -43,11 +45,11 @@ class Reader:
         self._places = {kind: _line(seen.latents[part.rows], part.values[:, :2]) for kind, part in found.items()}
 
     def boxes(self, latents: np.ndarray) -> np.ndarray:
-        """Boxes (M, n, 4) of the objects that are there in all frames, of categories `kinds` (n,)."""
+        """Boxes (M, n, 4) of objects in their order that are there in all frames, of `kinds` (n,)."""
         return _apply(self._boxes, latents).reshape(len(latents), len(self.always), 4)
 
     def places(self, latents: np.ndarray) -> dict[int, np.ndarray]:
-        """The mean place (M, 2) of each category whose objects come and go."""
+        """The mean place (M, 2) of each other category: its objects come and go, or have no order."""
         return {kind: _apply(line, latents) for kind, line in self._places.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from training.dataset_format import SplitName
 from training.envs.nball import NBall
 from training.evaluation.latents import Seen, encoded, episode_of, of_the_world, quantities, to_fit_and_judge
 from training.evaluation.prediction import prediction_errors
+from training.evaluation.strips import Reader
 from training.world_model import DataFacts, WorldModel, build
 
 NAMES = {0: "red", 1: "white"}
@@ -58,6 +60,20 @@ def test_objects_that_come_and_go_count_by_their_mean() -> None:
     np.testing.assert_array_equal(found["white, position"].values, [boxes[0, 1:, :2].mean(axis=0), boxes[1, 2, :2]])
     assert found["all, position"].values.shape == (2, 4)
     assert not any(name.endswith("velocity") for name in found)
+
+
+def test_several_without_an_order_count_by_their_mean() -> None:
+    boxes = np.random.default_rng(0).random((5, 3, 4), np.float32)
+    seen = Seen(np.zeros((5, 2)), np.arange(5), boxes, np.ones((5, 3), bool), np.array([[0, 1, 1]] * 5))
+    assert quantities(seen, NAMES)["white, position"].values.shape == (5, 4)
+    found = quantities(replace(seen, ordered=False), NAMES)
+    np.testing.assert_allclose(found["white, position"].values, boxes[:, 1:, :2].mean(axis=1), rtol=1e-6)
+    np.testing.assert_array_equal(found["red, position"].values, boxes[:, 0, :2])
+    assert seen.chosen(np.array([1, 2])).boxes.shape == (2, 3, 4)
+    assert Reader(seen, NAMES).kinds.tolist() == [0, 1, 1]
+    apart = Reader(replace(seen, ordered=False), NAMES)
+    assert apart.kinds.tolist() == [0]
+    assert list(apart.places(seen.latents)) == [1]
 
 
 def test_a_kind_of_objects_called_all_is_not_all_of_them() -> None:
