@@ -77,7 +77,7 @@ def table(scale: Scale) -> Table:
         "Slips: what the world adds to an action, without telling. Where the control ball is white as well, no frame "
         "by itself says which one it is.",
     )
-    caption = "R² (line) and Spearman (dashed) on held-out frames over training steps, a line for each seed."
+    caption = "R² (line) and Spearman (dotted) on held-out frames over training steps, a line for each seed."
     drawn = [(row.label, row.entries[0].trainings) for row in rows if row.entries[0].trainings]
     picture = Picture(lambda folder: courses(drawn, folder, (CONTROL, OTHERS)), caption)
     title = "Where a model without the head is lazy"
