@@ -93,7 +93,7 @@ def _dask(workers: int, address: str | None) -> TaskRunner[Any]:
         }  # fmt: skip
         return DaskTaskRunner(cluster_kwargs=local)
     try:
-        with Client(address, timeout=10, set_as_default=False):  # type: ignore[no-untyped-call]
+        with Client(address, timeout=10, set_as_default=False):  # type: ignore[no-untyped-call]  # dask's own
             pass
     except (OSError, ValueError) as error:
         raise RunError(

@@ -203,7 +203,9 @@ def automatic(group: zarr.Group) -> Automatic:
     columns = {name: [load(home, name) for home in homes] for name in PER_TRACK}
     kept = [np.full(len(part), home is group) for part, home in zip(columns["instance"], homes, strict=True)]
     instance, category, prominence = (np.concatenate(columns[name]) for name in PER_TRACK)
-    return Automatic(int(group.attrs["frames"]), instance, category, prominence, np.concatenate(kept))  # type: ignore[arg-type]  # zarr: an attribute may be anything
+    frames = group.attrs["frames"]
+    assert isinstance(frames, int)
+    return Automatic(frames, instance, category, prominence, np.concatenate(kept))
 
 
 class Marks:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import sys
 
 from flows.logs import RunLines
 
@@ -12,12 +11,7 @@ from flows.logs import RunLines
 def printed(name: str, level: int, message: str, error: Exception | None = None, **extra: str) -> str:
     """What is printed of one message."""
     handler = RunLines(io.StringIO())
-    try:
-        if error:
-            raise error
-        cause = None
-    except Exception:
-        cause = sys.exc_info()
+    cause = (type(error), error, None) if error else None
     record = logging.LogRecord(name, level, __file__, 1, message, (), cause)
     record.__dict__.update(extra)
     handler.handle(record)

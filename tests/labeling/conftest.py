@@ -17,6 +17,7 @@ from labeling.folder import video_id
 from labeling.masks import Mask, encode_runs
 from labeling.observations import ARRAYS, array_width
 from labeling.palette import colour_of
+from labeling.run import label_folder
 from labeling.store import SCHEMA, Store, write_array, write_tracks
 from labeling.stored_vocabulary import write_vocabulary
 from labeling.tracks import UNASSIGNED, Tracks
@@ -171,3 +172,13 @@ def sound_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write_video() -> Callable[..., None]:
     """Write the video of the squares to a path, with frames at given times."""
     return encode_video
+
+
+@pytest.fixture(scope="module")
+def reference(videos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The labels of all videos, found by one worker. Not to be changed."""
+    out = tmp_path_factory.mktemp("reference") / "labels.zarr"
+    summary = label_folder(videos, out, workers=1)
+    assert not summary.failed
+    assert not summary.up_to_date
+    return out
