@@ -73,7 +73,7 @@ _CPU_BUDGETS = {
     "nball": _cpu(3_000),
     "aux-cem": _cpu(3_000),  # as long: the rows of three balls are trained once for four tables
     "regularizers": _cpu(9_600),
-    "environments": _cpu(7_200, skip=5),
+    "environments": _cpu(6_000, skip=5),
     "ablation": _cpu(1_560, skip=5),
     "depth": _cpu(3_480, skip=5),
     "data-efficiency": _cpu(4_200, skip=5),
@@ -133,8 +133,8 @@ _REDUCTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "5,280, 10,540, 5,280, 5,280.",
         _OF_OTHERS,
     ),
-    (f"Push-T, Two Room, Reacher and Cube: {_steps('environments')}.", ("environments",)),
-    (f"Worlds other than n-ball: {_steps('ablation')}.", ("probes", *_ABLATIONS)),
+    (f"Push-T, Two Room, Reacher and Cube: {_steps('environments')}.", ("environments", "probes")),
+    (f"Worlds other than n-ball: {_steps('ablation')}.", _ABLATIONS),
     (f"{_steps('depth').capitalize()}.", ("depth",)),
     (
         f"{_steps('data-efficiency').capitalize()}, the same for each amount of data; the paper has 10 epochs of each. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from training.reproduction.cells import Training
 from training.reproduction.judge import POSITIONS
 from training.reproduction.scale import HEAD, LEWM, Scale
 from training.reproduction.table import Column, Entry, Row, Table
@@ -17,6 +18,12 @@ PAPER = {
 }
 
 
+def trainings(scale: Scale, world: str) -> list[tuple[Training, ...]]:
+    """The models of a world, with the head and without it."""
+    variants = ((HEAD, "with the head"), (LEWM, "LeWM"))
+    return [scale.trainings(NAME, world, NAME, one, f"{NAMES[world]}, {name}") for one, name in variants]
+
+
 def table(scale: Scale) -> Table:
     """At a scale."""
     columns = (
@@ -25,10 +32,7 @@ def table(scale: Scale) -> Table:
     )  # fmt: skip
     rows = []
     for world, (success, spearman) in PAPER.items():
-        runs = [
-            scale.trainings(NAME, world, NAME, settings, f"{NAMES[world]}, {name}")
-            for settings, name in ((HEAD, "with the head"), (LEWM, "LeWM"))
-        ]
+        runs = trainings(scale, world)
         driving, distances = scale.driving(world), scale.correlation()
         entries = [Entry(one, driving, "plans", paper) for one, paper in zip(runs, success, strict=True)]
         entries += [Entry(one, distances, POSITIONS, paper) for one, paper in zip(runs, spearman, strict=True)]

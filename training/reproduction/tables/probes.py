@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from training.reproduction.cells import Training
 from training.reproduction.judge import EVERYTHING
-from training.reproduction.scale import HEAD, LEWM, Scale
+from training.reproduction.scale import Scale
 from training.reproduction.table import Column, Entry, Row, Table
 from training.reproduction.tables import environments, nball_success
 
@@ -101,10 +101,8 @@ def table(scale: Scale) -> Table:
 
 
 def _trainings(scale: Scale, world: str) -> tuple[list[tuple[Training, ...]], str]:
-    """One model with the head and one without it, and the world's title; n-ball: the first seed of `nball-success`."""
+    """One model with the head and one without it, and the world's title; those of the tables of success."""
     if world.startswith("nball"):
         balls = int(world.removeprefix("nball-"))
         return [runs[:1] for runs in nball_success.trainings(scale, balls)], f"n = {balls}"
-    title = environments.NAMES[world]
-    variants = ((HEAD, "with the head"), (LEWM, "LeWM"))
-    return [scale.trainings(NAME, world, "ablation", one, f"{title}, {name}") for one, name in variants], title
+    return [runs[:1] for runs in environments.trainings(scale, world)], environments.NAMES[world]
