@@ -68,6 +68,7 @@ class World(BaseModel, frozen=True, extra="forbid"):
 
     environment: str
     options: dict[str, int | float] = {}
+    labeled: bool = False  # boxes are those of a labeler, not the simulator's own
 
 
 @dataclass(frozen=True)

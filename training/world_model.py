@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from training.planning.planner import Limits
     from training.planning.settings import PlanConfig
 
+RELEASED_SKIP = 5  # actions in a step of LeWM's released models
 AT_ONCE = 256  # frames that are encoded together: more only take memory
 
 
@@ -179,6 +180,17 @@ class WorldModel:
         """Where the model is."""
         return next(self.model.parameters()).device
 
+    def export(self, path: str | Path) -> None:
+        """Write the weights in LeWM's own format, `.pt` or `.safetensors`, with `NAME.actions.json` beside them.
+
+        `load_released` opens them. WeightsDoNotFit if the model is not built like LeWM.
+        """
+        from training.models.released import export_weights
+
+        usual = self.data.statistics.get("actions")
+        low, high = (usual.low, usual.high) if usual else (None, None)
+        export_weights(self.model, path, skip=self.config.skip, low=low, high=high)
+
     def _here(self, values: Tensor | np.ndarray) -> Tensor:
         # Mirrored or BGR views, as frame[..., ::-1], have strides that torch does not take.
         here = torch.as_tensor(np.ascontiguousarray(values) if isinstance(values, np.ndarray) else values)
@@ -210,27 +222,31 @@ def load(run: str | Path, which: str = "best", device: str | torch.device = "cpu
 
 
 def load_released(
-    path: str | Path, skip: int = 5, model: ModelConfig = MODELS["lewm"], device: str | torch.device = "cpu"
+    path: str | Path, skip: int | None = None, model: ModelConfig = MODELS["lewm"], device: str | torch.device = "cpu"
 ) -> WorldModel:
-    """Open weights in LeWM's own format, as `export_weights` writes them or as they were released, ready to plan.
+    """Open weights in LeWM's own format, as `WorldModel.export` writes them or as they were released, ready to plan.
 
     Args:
-        path: A `.pt` or `.safetensors` file. Beside it `NAME.actions.json` tells how actions are normalised; without
-            it, plans are in standard deviations of the actions that it was trained on.
-        skip: Actions in a step of the model.
+        path: A `.pt` or `.safetensors` file. Beside it `NAME.actions.json` tells how actions are normalised and the
+            range that they had; without it, plans are in standard deviations of the actions that it was trained on.
+        skip: Actions in a step of the model, if no file tells; 5 in released ones.
         model: How it is built.
         device: Where the model goes.
     """
-    from training.models.released import import_weights
+    from training.models.released import import_weights, known_actions
 
-    network = import_weights(path, model)
+    network, known = import_weights(path, model), known_actions(path)
+    skip = skip or (known and known.skip) or RELEASED_SKIP
     if network.actions % skip:
         raise TrainError(f"{path} takes {network.actions} numbers a step, which {skip} actions cannot share.")
     size, actions = model.encoder.size, network.actions // skip
     mean, std = (values[:actions].tolist() for values in (network.action_encoder.mean, network.action_encoder.std))
+    low, high = (known.low, known.high) if known else (None, None)
+    if low and len(low) != actions:
+        raise TrainError(f"{path} has a range for {len(low)} actions beside it, not {actions}: choose another skip.")
     facts = DataFacts(
         name=Path(path).name, fingerprint="", size=(size, size), action_dim=actions, objects=0, categories={},
-        statistics={"actions": Usual(mean=mean, std=std)},
+        statistics={"actions": Usual(mean=mean, std=std, low=low, high=high)},
     )  # fmt: skip
     config = TrainConfig.model_validate({"preset": "lewm", "skip": skip, "model": model.model_dump()})
     return WorldModel(network.requires_grad_(False).to(device), None, None, config, facts, step=0)

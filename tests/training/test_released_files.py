@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from training import load_released
-from training.config import TrainError
+from training.config import TrainConfig, TrainError
 from training.models.lewm import LeWM
 from training.models.released import WeightsDoNotFit, export_weights, import_weights
 from training.planning.settings import PlanConfig
 from training.settings import EncoderConfig, ModelConfig, PredictorConfig
+from training.world_model import DataFacts, Usual, WorldModel
 
 SMALL = ModelConfig(
     latent=8, projector=16, encoder=EncoderConfig(size=8, patch=4, width=8, heads=2, depth=2, ffn=16),
@@ -64,8 +65,40 @@ def test_exported_weights_open_as_a_world_model_that_plans_in_the_units_of_its_a
     actions = world.plan(*frames, config=PlanConfig(candidates=20, elites=4, iterations=3, horizon=3))
     assert actions.shape == (6, 2)
     assert abs(actions.mean(axis=0) - (1, 2)).max() < 1.5  # around the mean of the actions
+    assert load_released(tmp_path / "weights.safetensors", skip=1, model=SMALL).config.skip == 1
     with pytest.raises(TrainError, match="which 3 actions cannot share"):
         load_released(tmp_path / "weights.safetensors", skip=3, model=SMALL)
+
+
+def test_a_trained_model_comes_back_with_its_frame_skip_and_the_range_of_its_actions(
+    tmp_path: Path, model: LeWM
+) -> None:
+    usual = Usual(mean=[1.0, 2], std=[0.5, 1], low=[0.9, 1.8], high=[1.1, 2.2])
+    facts = DataFacts(
+        name="robot", fingerprint="", size=(8, 8), action_dim=2, objects=0, categories={}, statistics={"actions": usual}
+    )
+    config = TrainConfig.model_validate({"preset": "lewm", "skip": 2, "model": SMALL.model_dump()})
+    WorldModel(model, None, None, config, facts, step=1).export(tmp_path / "weights.pt")
+    again = load_released(tmp_path / "weights.pt", model=SMALL)
+    assert again.config.skip == 2
+    assert again.data.statistics["actions"] == usual
+    frames = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), dtype=np.uint8)
+    actions = again.plan(*frames, config=PlanConfig(candidates=20, elites=4, iterations=3, horizon=3))
+    assert (actions >= np.float32(usual.low)).all()
+    assert (actions <= np.float32(usual.high)).all()
+    with pytest.raises(TrainError, match="has a range for 2 actions"):
+        load_released(tmp_path / "weights.pt", skip=1, model=SMALL)
+
+
+@pytest.mark.parametrize(
+    ("beside", "complaint"),
+    [("{", "does not say how actions"), ('{"mean": [0.0], "std": [1.0]}', "actions of 4 numbers")],
+)
+def test_a_damaged_file_beside_the_weights_is_named(tmp_path: Path, model: LeWM, beside: str, complaint: str) -> None:
+    export_weights(model, tmp_path / "weights.pt")
+    (tmp_path / "weights.actions.json").write_text(beside)
+    with pytest.raises(WeightsDoNotFit, match=rf"weights\.actions\.json .*{complaint}"):
+        import_weights(tmp_path / "weights.pt", SMALL)
 
 
 def test_models_built_otherwise_have_no_official_names(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -79,9 +80,11 @@ class Scene:
     def poses(self, data: Any) -> np.ndarray:
         """x y z of the centre of mass, roll pitch yaw, (n, 6); the angles are NaN of what is not rigid."""
         turns = np.full((len(self._geoms), 3), np.nan)
-        for turn, body in zip(turns, self._turning, strict=True):
-            if body is not None:
-                turn[:] = Rotation.from_matrix(data.xmat[body].reshape(3, 3)).as_euler("xyz")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Gimbal lock", UserWarning)  # yaw is 0 there, which is as good as any
+            for turn, body in zip(turns, self._turning, strict=True):
+                if body is not None:
+                    turn[:] = Rotation.from_matrix(data.xmat[body].reshape(3, 3)).as_euler("xyz")
         return np.concatenate([self._places(data), turns], axis=1)
 
     def pose_velocities(self, data: Any) -> np.ndarray:

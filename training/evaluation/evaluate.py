@@ -173,7 +173,7 @@ def _no_trial(model: WorldModel, dataset: Dataset) -> list[str]:
 
 def _whose_videos(dataset: Dataset, split: SplitName, episodes: np.ndarray, same: bool) -> list[str]:
     """How far recordings can be trusted as judges."""
-    if dataset.world:
+    if dataset.world and not dataset.world.labeled:
         return []
     notes = ["Where objects are is taken from the boxes of the dataset: mistakes in these count as the model's."]
     judged, trained = ({dataset.sources[one] for one in which} for which in (episodes, dataset.split("train")))

@@ -57,7 +57,8 @@ def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, s
         for name, column in found.items():
             columns.setdefault(name, []).append(column)
     arrays = {name: torch.cat(parts)[:count].numpy() for name, parts in columns.items()}
-    return Seen(**arrays, ordered=dataset.world is not None)  # no camera says which of two balls is the first
+    # No camera says which of two balls is the first: only a simulator's own boxes have an order.
+    return Seen(**arrays, ordered=dataset.world is not None and not dataset.world.labeled)
 
 
 def to_fit_and_judge(

@@ -2,12 +2,12 @@
 
 `load` builds our model from an official state dict, with the names of transformers 4.x (the released files) or 5.x;
 `save` gives the official names back. Nothing may be missing or left over. `import_weights` and `export_weights` do the
-same with files. There actions come normalised: the numbers to normalise by stand in a JSON file beside the weights.
+same with files. There actions come normalised: the numbers to normalise by, and the range that actions had in training,
+stand in a JSON file beside the weights.
 """
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +15,10 @@ from pickle import UnpicklingError
 from typing import Literal
 
 import torch
+from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
+from labeling.problems import in_short
 from training.models.lewm import LeWM
 from training.settings import MODELS, ModelConfig
 
@@ -66,6 +68,16 @@ _PROJECTOR = {
 }  # fmt: skip
 
 
+class KnownActions(BaseModel, frozen=True, extra="forbid"):
+    """What a model knows of actions that its official weights do not say."""
+
+    mean: list[float]  # of all actions of a step, side by side
+    std: list[float]
+    skip: int | None = None  # actions in a step
+    low: list[float] | None = None  # of one action, in training
+    high: list[float] | None = None
+
+
 class WeightsDoNotFit(Exception):
     """An official state dict lacks tensors, has unknown ones, or has them in other shapes."""
 
@@ -111,8 +123,11 @@ def save(model: LeWM, names: Names = "transformers4") -> dict[str, Tensor]:
     return official
 
 
-def export_weights(model: LeWM, path: str | Path, names: Names = "transformers4") -> None:
-    """Write the official state dict as `.pt` or `.safetensors`, and the statistics of actions as JSON beside it."""
+def export_weights(
+    model: LeWM, path: str | Path, names: Names = "transformers4", skip: int | None = None,
+    low: list[float] | None = None, high: list[float] | None = None,
+) -> None:  # fmt: skip
+    """Write the official state dict as `.pt` or `.safetensors`, and what is known of actions as JSON beside it."""
     path, weights = Path(path), save(model, names)
     if path.suffix == ".safetensors":
         from safetensors.torch import save_file
@@ -120,8 +135,9 @@ def export_weights(model: LeWM, path: str | Path, names: Names = "transformers4"
         save_file({name: tensor.contiguous() for name, tensor in weights.items()}, path)
     else:
         torch.save(weights, path)
-    usual = {name: getattr(model.action_encoder, name).tolist() for name in ("mean", "std")}
-    _actions_file(path).write_text(json.dumps(usual), encoding="utf-8")
+    mean, std = model.action_encoder.mean.tolist(), model.action_encoder.std.tolist()
+    known = KnownActions(mean=mean, std=std, skip=skip, low=low, high=high)
+    _actions_file(path).write_text(known.model_dump_json(exclude_none=True), encoding="utf-8")
 
 
 def import_weights(path: str | Path, config: ModelConfig = MODELS["lewm"]) -> LeWM:
@@ -131,10 +147,20 @@ def import_weights(path: str | Path, config: ModelConfig = MODELS["lewm"]) -> Le
         model = load(_read(path), config)
     except WeightsDoNotFit as error:
         raise WeightsDoNotFit(f"{path}: {error}") from error
-    if _actions_file(path).exists():
-        usual = json.loads(_actions_file(path).read_text(encoding="utf-8"))
-        model.expect_actions(*(torch.tensor(usual[name]) for name in ("mean", "std")))
+    if known := known_actions(path):
+        if len(known.mean) != model.actions or len(known.std) != model.actions:
+            raise WeightsDoNotFit(f"{_actions_file(path)} is not about actions of {model.actions} numbers a step.")
+        model.expect_actions(torch.tensor(known.mean), torch.tensor(known.std))
     return model
+
+
+def known_actions(path: str | Path) -> KnownActions | None:
+    """What stands beside a file of official weights; None: nothing, as with those that were released."""
+    place = _actions_file(Path(path))
+    try:
+        return KnownActions.model_validate_json(place.read_text(encoding="utf-8")) if place.exists() else None
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise WeightsDoNotFit(f"{place} does not say how actions are normalised ({in_short(error)}).") from error
 
 
 def _read(path: Path) -> dict[str, torch.Tensor]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from training.world_model import WorldModel
 
 EVERYTHING = "everything"  # all that a world has, as one quantity
+PASSED_OVER = "left out: "  # what begins the names of figures that count starts which were passed over
 POSITIONS = f"{EVERYTHING}, position"  # of all objects
 
 
@@ -88,8 +89,8 @@ class Clearance(Measure):
             figures[f"{way}: distance"] = Figure(sum(one.distance for one in kept) / len(kept))
             figures[f"{way}: clear"] = _pooled([one.clear for one in kept])
             figures[f"{way}: success"] = _pooled([one.success for one in kept])
-        figures["left out: solved"] = Figure(sum(one.solved for one in found))
-        figures["left out: touching"] = Figure(sum(one.touching for one in found))
+        figures[f"{PASSED_OVER}solved"] = Figure(sum(one.solved for one in found))
+        figures[f"{PASSED_OVER}touching"] = Figure(sum(one.touching for one in found))
         return figures
 
 
@@ -174,7 +175,7 @@ def _state(seen: Seen, dataset: Dataset) -> dict[str, Quantity]:
 def _arrived(found: list[Success]) -> dict[str, Figure]:
     return {
         "plans": _pooled([one.plans for one in found]), "random": _pooled([one.random for one in found]),
-        "left out: solved": Figure(sum(one.solved for one in found)),
+        f"{PASSED_OVER}solved": Figure(sum(one.solved for one in found)),
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,6 +18,7 @@ from training.markdown import as_it_is
 from training.pages import render
 from training.reproduction.cells import Cell, Folder
 from training.reproduction.intervals import Estimate, estimate
+from training.reproduction.judge import PASSED_OVER
 from training.reproduction.table import Entry, Table, Unit
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -66,6 +68,7 @@ class Behind:
     label: str
     run: str
     state: str
+    left_out: str  # starts that were not planned from
     minutes: str
     declared: str
 
@@ -95,7 +98,9 @@ def markdown(table: Table, folder: Folder) -> str:
     headings = ["", *(f"{column.group}, {column.name}" if column.group else column.name for column in table.columns)]
     beside = bool(table.source)
     lines = [[label, *(entry.as_text(beside) for entry in entries)] for label, entries in rows(table, folder)]
-    cells = [[one.label, one.run, one.state, one.minutes, one.declared] for one in behind(table.cells, folder)]
+    cells = [
+        [one.label, one.run, one.state, one.left_out, one.minutes, one.declared] for one in behind(table.cells, folder)
+    ]
     paper = f"the paper's table `{table.source}`." if beside else "the paper has no such table."
     reading = f"Each cell: ours (95 % interval){BESIDE if beside else ''}."
     stem = f"{table.name}-{table.scale.name}.png"
@@ -106,7 +111,7 @@ def markdown(table: Table, folder: Folder) -> str:
         *_grid(headings, lines), "", INTERVALS, "", *(f"- {note}" for note in table.notes), "",
         *([f"![{picture}]({stem})", "", picture, ""] if picture else []),
         *_titled(REDUCED if beside else SIZES, [f"- {sentence}" for sentence in table.reductions]),
-        *_titled("Cells", _grid(["", "run", "", "minutes by the clock", "planned"], cells)),
+        *_titled("Cells", _grid(["", "run", "", "starts left out", "minutes by the clock", "planned"], cells)),
     ])  # fmt: skip
 
 
@@ -144,7 +149,8 @@ def behind(cells: Sequence[Cell], folder: Folder) -> list[Behind]:
     """Cells, as things stand."""
     return [
         Behind(
-            cell.label, cell.training.id, _state(cell, folder), _minutes(_used(cell, folder)), _minutes(cell.minutes)
+            cell.label, cell.training.id, _state(cell, folder), _left_out(cell, folder), _minutes(_used(cell, folder)),
+            _minutes(cell.minutes),
         )
         for cell in cells
     ]  # fmt: skip
@@ -176,6 +182,16 @@ def _state(cell: Cell, folder: Folder) -> str:
     if reason := folder.failure(cell.training):
         return f"failed: {reason}"
     return "begun" if folder.begun(cell.training) else "not run yet"
+
+
+def _left_out(cell: Cell, folder: Folder) -> str:
+    """How many starts were passed over, and why, in all of a cell's plans together; runs of old did not count them."""
+    counts: Counter[str] = Counter()
+    for measure in cell.measures:
+        for name, figure in (folder.figures(cell.training, measure) or {}).items():
+            if name.startswith(PASSED_OVER):
+                counts[name.removeprefix(PASSED_OVER)] += round(figure.value)
+    return ", ".join(f"{count} {why}" for why, count in counts.items()) or NOTHING
 
 
 def _used(cell: Cell, folder: Folder) -> float:

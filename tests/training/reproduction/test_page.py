@@ -64,6 +64,16 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     assert shown(other, "percent", folder).as_text() == "– not measured / 50.0 %"
 
 
+def test_starts_that_were_passed_over_are_counted_and_said(tmp_path: Path) -> None:
+    table, folder = small_table(), Folder(tmp_path)
+    entry = table.rows[0].entries[0]
+    assert entry.measure is not None
+    figures = {"plans": Figure(0.5, 200), "left out: solved": Figure(12), "left out: touching": Figure(3)}
+    folder.write(entry.trainings[0], entry.measure, figures, Times(60.0, 60.0))
+    assert "| done | 12 solved, 3 touching | 2 |" in markdown(table, folder)
+    assert "12 solved, 3 touching" in write(table, folder).read_text()
+
+
 def test_text_is_never_markup(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script> | [x](javascript:alert(1))"
     runs = TINY.trainings("evil", "nball-1", "nball", (), evil)
@@ -77,7 +87,7 @@ def test_text_is_never_markup(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in page
     rows = [line for line in markdown(table, folder).splitlines() if line.startswith("|")]
     assert not any(re.search(r"(?<!\\)(<|\[)", line) for line in rows)
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {3, 6}
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {3, 7}
 
 
 def test_time_that_is_left_counts_unfinished_cells_only(tmp_path: Path) -> None:

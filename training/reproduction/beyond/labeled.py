@@ -57,7 +57,7 @@ class Labeled:
         label_folder(films, labels, label_settings(), workers=1, strict=True, device="cpu")
         manifest = self.world.manifest()
         source = Relabeled(self._episodes(self.world.size), open_store(labels), videos, manifest.settings)
-        known = World(environment=self.world.environment, options=dict(self.world.options))
+        known = World(environment=self.world.environment, options=dict(self.world.options), labeled=True)
         write_dataset(source, path, self.name, manifest.split, world=known)
         shutil.rmtree(films)
         shutil.rmtree(labels)
