@@ -12,7 +12,7 @@ serve: $(READY)  ## a Prefect server on localhost, and all deployments
 	$(BIN)/spectrabox serve
 
 docs: $(READY)  ## the documentation as a site that needs no network: build/docs/index.html
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 setup: $(READY)
 

@@ -1,7 +1,7 @@
 """Pages of the site that are made while it is built, so that they cannot go stale; called by MkDocs.
 
 The README and the notes of other folders become pages, each command has one made from the command itself, notebooks are
-shown cell by cell, and a page that nobody has given a place stands under "More".
+shown cell by cell, results stand under the paper, and a page that nobody has given a place stands under "More".
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {context.command_path.removeprefix("spectrabox "): f"commands/{name}.md"} for name, _, context in _commands()
     ]
     nav.append({"Commands": ["commands/index.md", *places]})
+    results = sorted(path.name for path in Path(config.docs_dir).glob("results/*.md"))
+    paper = next(entry["The paper"] for entry in nav if "The paper" in entry)
+    paper.append({"Results": [{name.removesuffix("-cpu.md"): f"results/{name}"} for name in results]})
     known = set(_pages(nav))
     if more := sorted(path.name for path in Path(config.docs_dir).glob("*.md") if path.name not in known):
         nav.append({"More": more})
