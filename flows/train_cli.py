@@ -10,11 +10,21 @@ import typer
 app = typer.Typer(rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})
 
 Out = Annotated[Path | None, typer.Option(metavar="DATASET", help="The dataset to write; a manifest knows its own.")]
-Size = Annotated[int | None, typer.Option(min=8, max=2048, help="Height and width of the frames in pixels.")]
-Validation = Annotated[float | None, typer.Option(min=0, max=0.99, help="Share of the episodes that is held out.")]
+Size = Annotated[
+    int | None,
+    typer.Option(
+        min=8,
+        max=2048,
+        help="Height and width of the frames in pixels; else 64, simulated ones as drawn: 64 in nball, 224 elsewhere.",
+    ),
+]
+Validation = Annotated[
+    float | None, typer.Option(min=0, max=0.99, help="Share of the episodes that is held out; else 0.1.")
+]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace a dataset that was made of something else.")]
 Preset = Annotated[
-    str | None, typer.Option(help="nball (a GPU helps), nball-cpu (a quarter of an hour on a core), or lewm.")
+    str | None,
+    typer.Option(help="nball (default; days on a CPU), nball-cpu (10 to 15 minutes on a core), or lewm (224 pixels)."),
 ]
 
 
@@ -33,8 +43,12 @@ def prepare(
     categories: Annotated[
         list[str] | None, typer.Option(help="Only this kind of objects; may be repeated. `other`: the rest.")
     ] = None,
-    max_categories: Annotated[int | None, typer.Option(min=1, help="More kinds than this share a group.")] = None,
-    max_objects: Annotated[int | None, typer.Option(min=1, help="Objects of an episode that are kept.")] = None,
+    max_categories: Annotated[
+        int | None, typer.Option(min=1, help="More kinds than this share a group; else 8.")
+    ] = None,
+    max_objects: Annotated[
+        int | None, typer.Option(min=1, help="Objects of an episode that are kept; else 32.")
+    ] = None,
     episode_frames: Annotated[int | None, typer.Option(min=0, help="Cut longer takes into episodes.")] = None,
     camera: Annotated[str | None, typer.Option(help="LeRobot: which camera; HDF5: which column.")] = None,
     validation: Validation = None,
@@ -66,7 +80,7 @@ def simulate(
     videos: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write videos, actions and true boxes instead of a dataset.")
     ] = None,
-    balls: Annotated[int | None, typer.Option(min=0, help="nball: white balls beside the red one.")] = None,
+    balls: Annotated[int | None, typer.Option(min=0, help="nball: white balls beside the red one; else 1.")] = None,
     episodes: Annotated[int | None, typer.Option(min=1, help="How many; else 20000, or 10 videos.")] = None,
     frames: Annotated[int | None, typer.Option(min=2, help="Frames in an episode; else 32, or 100 of a video.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Decides everything; else 0.")] = None,

@@ -29,5 +29,5 @@ def test_the_first_row_is_that_of_the_papers_table() -> None:
 
 def test_labels_say_how_long_it_was_trained() -> None:
     assert [row.label for row in table(CPU).rows] == ["3,000 steps", "14,400 steps", "random actions"]
-    assert [row.label for row in table(PAPER).rows][0] == "200 epochs"
+    assert table(PAPER).rows[0].label == "200 epochs"
     assert table(CPU).minutes(2) <= 180
