@@ -21,7 +21,6 @@ from flows.runners import gpu_turn
 from training.config import Device
 from training.reproduction.beyond import BEYOND
 from training.reproduction.cells import Cell, Data
-from training.reproduction.jobs import stop_all
 from training.reproduction.page import markdown
 from training.reproduction.run import Listener, Reproduction
 from training.reproduction.scale import ScaleName
@@ -74,7 +73,7 @@ def reproduce_paper(
                     failures[running[future].label] = reason
                 this.write()
         except BaseException:
-            stop_all()  # or the runner would wait for them
+            this.stop()  # or the runner would wait for them
             raise
     publish(this)
     return failures

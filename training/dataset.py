@@ -87,7 +87,7 @@ class Windows:
             raise ValueError(f"A batch of {batch} has no part {part[0]} of {part[1]} equal parts.")
         self.dataset, self.split, self.length, self.skip = dataset, split, length, skip
         self.batch, self.seed, self.shuffle, self.part = batch, seed, shuffle, part
-        self._span = length * skip if dataset.action_dim else (length - 1) * skip + 1
+        self._span = length * skip if dataset.action_dim else (length - 1) * skip + 1  # see `observations`
         self._starts, self._episodes = _window_starts(dataset, split, self._span)
         if not len(dataset.split(split)):
             raise DatasetError(_nothing_in(dataset, split))
@@ -224,6 +224,11 @@ class Windows:
             frames=frames.view(*rows.shape, height, width, 3), actions=actions, category=category,
             rows=torch.from_numpy(self._starts[which]), **columns,
         )  # fmt: skip
+
+
+def observations(dataset: Dataset, frames: int, skip: int) -> int:
+    """The longest window that fits into an episode of so many frames; each of its steps takes `skip` actions along."""
+    return frames // skip if dataset.action_dim else -(-frames // skip)
 
 
 def _window_starts(dataset: Dataset, split: SplitName, span: int) -> tuple[np.ndarray, np.ndarray]:

@@ -86,6 +86,17 @@ def test_the_control_ball_moves_by_its_action_up_to_three_pixels():
     np.testing.assert_allclose(after[:, 0, :2], [[33, 30], [33.8, 34.4], [60, 32]])
 
 
+def test_the_agent_of_two_room_is_as_fast_as_its_last_step_took_it():
+    world = make("two_room", size=112)
+    states, _ = world.play(np.random.default_rng(0), 1, 20)
+    velocity = world.velocities_of(states[0])
+    assert velocity.shape == (20, 1, 2)
+    assert (velocity[0] == 0).all()
+    np.testing.assert_allclose(
+        velocity[1:, 0], np.diff(states[0], axis=0) / 2
+    )  # pictures are half as wide as the rooms
+
+
 def test_the_control_ball_is_as_fast_as_its_last_step_took_it_and_stands_still_at_first():
     """Its velocity was 0 in every dataset: `evaluate` had none to judge, and compact7 trained on 0."""
     world = make("nball", balls=2, slip=0.2)

@@ -106,6 +106,10 @@ class TwoRoom:
         corners = np.concatenate([states - VISIBLE, states + VISIBLE], axis=-1).clip(0, SIDE)
         return corners[..., None, :] * self._scale
 
+    def velocities_of(self, states: np.ndarray) -> np.ndarray:
+        """How far the last step took the agent, (T, 1, 2) pixels of the picture, in the states (T, 2) of an episode."""
+        return np.diff(states, axis=0, prepend=states[:1])[:, None] * self._scale
+
     def advance(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """States (B, 2) one step after actions (B, 2)."""
         # A step is shorter than the wall is thick, so nobody can jump it.

@@ -2,8 +2,9 @@
 
 In n-ball worlds plans are made twice, from the same starts and draws: by the distance from the goal alone, and with a
 price on collisions that are imagined (the paper's auxiliary-informed search). Both are carried out and compared: how
-far from the goal they end, and whether the red ball met another one on its way. Starts and goals where balls touch are
-left out, for nobody could keep clear there.
+far from the goal they end, and whether the red ball met another one on its way; beside them stand random actions.
+Starts and goals where balls touch are left out, for nobody could keep clear there, and so are starts that are near
+enough to the goal to succeed by standing still.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from training.dataset import Dataset, DatasetError
 from training.dataset_format import SplitName
 from training.envs.nball import NBall
-from training.evaluation.success import Rate, Start, draw_starts, world_of
+from training.evaluation.success import Rate, Start, draw_starts, random_actions, world_of
 from training.planning.costs import Collision, Cost
 from training.planning.planner import find_actions
 from training.planning.reading import ImaginedBoxes
@@ -38,7 +39,8 @@ class Comparison(NamedTuple):
 
     plain: Kept  # by the distance from the goal alone
     informed: Kept  # with the price on collisions
-    solved: int = 0  # starts that were left out: they count as the goal
+    random: Kept  # no plans at all
+    solved: int = 0  # starts that were left out: they are within the radius and a pixel of the goal
     touching: int = 0  # starts that were left out: balls touch there or at the goal
 
 
@@ -72,8 +74,11 @@ def keep_clear(
         passed += touched
         return not touched
 
+    def solved(one: Start) -> bool:
+        return _near(world, one.state, one.goal.state)
+
     apart = horizon * model.config.skip
-    chosen, solved = draw_starts(world, model, dataset, split, apart, context, starts, seed, free, taken)
+    chosen, left_out = draw_starts(world, model, dataset, split, apart, context, starts, seed, free, taken, solved)
     settings = PLANNERS["nball"].model_copy(update={"horizon": horizon, "seed": seed})
     frames, goals = np.stack([one.frames for one in chosen]), np.stack([one.goal.frame for one in chosen])
     past = np.stack([one.past for one in chosen]) if context > 1 else None
@@ -82,13 +87,23 @@ def keep_clear(
         _carried_out(world, chosen, find_actions(model, frames, goals, past, settings, rules).actions)
         for rules in ((), (rule,))
     )
-    return Comparison(plain, informed, solved, passed)
+    random = _carried_out(world, chosen, random_actions(model, len(chosen), apart, seed))
+    return Comparison(plain, informed, random, left_out, passed)
 
 
 def touching(world: NBall, state: np.ndarray) -> bool:
     """Whether the red ball overlaps another one."""
     gaps = np.linalg.norm(state[1:, :2] - state[0, :2], axis=-1)
     return bool((gaps < 2 * world.radius).any())
+
+
+def _near(world: NBall, state: np.ndarray, goal: np.ndarray) -> bool:
+    """Whether the red ball is where it should be, by the paper's measure for plans that avoid others."""
+    return _distance(state, goal) <= world.radius + 1
+
+
+def _distance(state: np.ndarray, goal: np.ndarray) -> float:
+    return float(np.linalg.norm(state[0, :2] - goal[0, :2]))
 
 
 def _collision(world: NBall, model: WorldModel, dataset: Dataset, way: Way | None) -> Cost:
@@ -98,15 +113,15 @@ def _collision(world: NBall, model: WorldModel, dataset: Dataset, way: Way | Non
 
 
 def _carried_out(world: NBall, starts: list[Start], plans: np.ndarray) -> Kept:
-    distances, clear = [], []
+    distances, clear, near = [], [], []
     for one, actions in zip(starts, plans, strict=True):
         world.set_state(one.state)
         met = False
         for action in actions:
             world.step(action)
             met = met or touching(world, world.state())
-        distances.append(float(np.linalg.norm(world.state()[0, :2] - one.goal.state[0, :2])))
+        distances.append(_distance(world.state(), one.goal.state))
+        near.append(_near(world, world.state(), one.goal.state))
         clear.append(not met)
-    near = [distance <= world.radius + 1 for distance in distances]
     success = Rate.of([free and there for free, there in zip(clear, near, strict=True)])
     return Kept(float(np.mean(distances)), Rate.of(clear), success)

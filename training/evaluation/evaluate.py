@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from training import monitors
-from training.dataset import Dataset, DatasetError, open_dataset
+from training.dataset import Dataset, DatasetError, observations, open_dataset
 from training.dataset_format import SplitName
 from training.evaluation.geometry import distance_correlation
 from training.evaluation.latents import Quantity, Seen, episode_of, of_the_world, quantities, to_fit_and_judge
@@ -110,18 +110,25 @@ def evaluate(
         knowledge[name] = Knowledge(spearman, linear_probe(task), network, len(there.rows))
     notes += [f"Not judged: {'; '.join(missing)}: {why_not}." for why_not, missing in left_out.items()]
     say("imagining")
-    prediction = prediction_errors(model, dataset, split, _ahead(model, dataset, split))
-    verdict = _said_of_its_sample(monitors.monitor(_frames(held_out), _frames(fitted), names).verdict)
+    ahead = _ahead(model, dataset, split)
+    prediction = prediction_errors(model, dataset, split, ahead).tolist() if ahead else []
+    notes += [] if ahead else [f"No {split} episode is long enough to look ahead in: nothing was imagined."]
+    apart = split != "train"
+    verdict = _said_of_its_sample(monitors.monitor(_frames(held_out), _frames(fitted), names, apart).verdict)
     success, trips = list[Success](), list[Trip]()
     notes += _no_trial(model, dataset)
     if starts != 0 and dataset.world and model.data.action_dim:
         try:
             success = try_out(model, dataset, split, starts, seeds, say)
             notes += _too_far(model, dataset, split)
-            say("driving, for the pictures")
-            trips = make_trips(model, dataset, split)
         except DatasetError as error:
             notes.append(f"Plans were not tried out: {error}")
+    if success:
+        say("driving, for the pictures")
+        try:
+            trips = make_trips(model, dataset, split)
+        except DatasetError as error:
+            notes.append(f"There are no pictures of plans: {error}")
     if success and min(one.seeds for one in success) < seeds:
         notes.append(
             "Some of the seeds of planning were not used: all starts of the episodes were taken by the others."
@@ -130,7 +137,7 @@ def evaluate(
     same = dataset.fingerprint == model.data.fingerprint
     notes += _whose_videos(dataset, split, episodes, same)
     found = Evaluation(
-        run.name, model.step, dataset.name, split, verdict, knowledge, prediction.tolist(), success, notes,
+        run.resolve().name, model.step, dataset.name, split, verdict, knowledge, prediction, success, notes,
         len(episodes), len(held_out.frames), same,
     )  # fmt: skip
     return found, Material(model, dataset, fitted, held_out, trips)
@@ -216,12 +223,9 @@ def dataset_of(model: WorldModel, path: Path | None) -> Dataset:
 
 
 def _ahead(model: WorldModel, dataset: Dataset, split: SplitName) -> int:
-    """How many steps ahead the episodes allow, at most AHEAD."""
+    """How many steps ahead the episodes allow, 0 to AHEAD."""
     longest = int(np.max(dataset.episode_length[dataset.split(split)], initial=0))
-    steps = longest // model.config.skip - model.model.context
-    if steps < 1:
-        raise DatasetError(f"{dataset.path} has no {split} episode that is long enough to look ahead in.")
-    return min(AHEAD, steps)
+    return max(0, min(AHEAD, observations(dataset, longest, model.config.skip) - model.model.context))
 
 
 def _frames(seen: Seen) -> monitors.Frames:

@@ -59,7 +59,7 @@ def draw(found: Evaluation, material: Material, out: Path) -> list[Picture]:
          "Above: true frames and boxes. Below: the model saw the first frames, then no more than actions. A latent "
          "is shown by the training frame that it is nearest to, with boxes (+: mean place of a kind that comes and "
          "goes) that a linear map reads off it, and dashed the true ones.", lambda: imagined_episode(material, reader)),
-        ("prediction", "Error of imagined latents", "", lambda: _prediction(found)),
+        ("prediction", "Error of imagined latents", "", lambda: _prediction(found) if found.prediction else None),
         ("distances", "Distances between latents and between objects", "Pairs of frames.",
          lambda: _distances(found, material)),
         ("projection", "Latents of judged frames, in the plane of their greatest spread",

@@ -89,19 +89,19 @@ def _percent(rate: Rate) -> str:
 
 
 def ahead(found: Evaluation) -> str:
-    """Errors of imagined latents in a line."""
+    """Errors of imagined latents in a line; empty if there are none."""
     return ", ".join(f"{error:.2f}" if error < WILD else f"> {WILD}" for error in found.prediction)
 
 
 def markdown(found: Evaluation) -> str:
     """The figures as text."""
     lines = [*_table(HEADINGS, rows(found)), ""] if found.knowledge else []
+    errors = f"Error of latents imagined 1, 2, ... steps ahead, over that of standing still: {ahead(found)}."
+    imagined = [errors] if found.prediction else []
     plans = ["", *_table(PLANS, tried(found))] if found.success else []
     return "\n".join([
         f"# {as_it_is(found.run)}", "", as_it_is(found.verdict), "",
-        as_it_is(judged(found)), "", *lines,
-        f"Error of latents imagined 1, 2, ... steps ahead, over that of standing still: {ahead(found)}.",
-        *plans, "", *map(as_it_is, found.notes), "",
+        as_it_is(judged(found)), "", *lines, *imagined, *plans, "", *map(as_it_is, found.notes), "",
     ])  # fmt: skip
 
 

@@ -22,7 +22,7 @@ def evaluate_run(
 
     Args:
         run: A run, or one of its checkpoints.
-        out: Folder for figures and page; None: `evaluation` in the run.
+        out: Folder for figures and page; None: `evaluation` in the run, also if one of its checkpoints is judged.
         dataset: The dataset, if it is not where it was; or another one, which is then said.
         which: The checkpoint: best by validation loss, or last.
         training: Judge on episodes that it was trained on.
@@ -34,11 +34,12 @@ def evaluate_run(
     say = say or (lambda what: None)
     model = load(run, which, available(device))
     data = dataset_of(model, dataset)
-    if out is None and run.is_dir():
-        refuse_links_in(run)
-    place = _writable(out or run / "evaluation")
+    home = model.folder or run
+    if out is None:
+        refuse_links_in(home)
+    place = _writable(out or home / "evaluation")
     split: SplitName = "train" if training else "validation"
-    found, material = evaluate(model, data, run, split, say, starts=starts, seeds=seeds)
+    found, material = evaluate(model, data, home, split, say, starts=starts, seeds=seeds)
     say("drawing")
     return found, page.write(found, material, place)
 

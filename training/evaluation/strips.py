@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from training.dataset import observations
 from training.evaluation.evaluate import Material
 from training.evaluation.latents import Seen, episode_of, quantities
 from training.evaluation.trips import Trip
@@ -59,11 +60,11 @@ def imagined_episode(material: Material, reader: Reader) -> Figure | None:
     episodes = np.unique(episode_of(dataset, material.held_out.frames))
     episode = int(episodes[dataset.episode_length[episodes].argmax()])
     context = model.model.context
-    length = min(context + AHEAD, int(dataset.episode_length[episode]) // skip)
+    length = min(context + AHEAD, observations(dataset, int(dataset.episode_length[episode]), skip))
     if length <= context:
         return None
     first = int(dataset.episode_offset[episode])
-    rows = slice(first, first + length * skip, skip)
+    rows = slice(first, first + (length - 1) * skip + 1, skip)
     truth = {name: np.asarray(dataset.array(name)[rows]) for name in ("frames", "boxes", "present")}
     actions = np.asarray(dataset.array("actions")[first : first + length * skip], np.float32).reshape(length, -1)
     latents = model.encode(truth["frames"])

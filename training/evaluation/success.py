@@ -153,7 +153,7 @@ def one_plan(
     frames, goals = np.stack([one.frames for one in chosen]), np.stack([one.goal.frame for one in chosen])
     past = np.stack([one.past for one in chosen]) if context > 1 else None
     found = find_actions(model, frames, goals, past, settings).actions
-    chance = _random_actions(model, len(chosen), horizon * skip, seed)
+    chance = random_actions(model, len(chosen), horizon * skip, seed)
     planned, random = (
         Rate.of([_ends_there(world, one, actions) for one, actions in zip(chosen, taken, strict=True)])
         for taken in (found, chance)
@@ -176,7 +176,7 @@ def many_plans(
     for one, place in zip(chosen, worlds, strict=True):
         place.set_state(one.state)
     driven = drive(model, worlds, [one.goal for one in chosen], planning, driving, say=say)
-    chance = _random_actions(model, len(chosen), driving.budget, seed)
+    chance = random_actions(model, len(chosen), driving.budget, seed)
     random = [_passes_there(world, one, actions) for one, actions in zip(chosen, chance, strict=True)]
     rates = Rate.of([one.reached for one in driven]), Rate.of(random)
     return Success(horizon, driving.context, driving.budget, True, *rates, solved)
@@ -201,11 +201,12 @@ def world_of(dataset: Dataset) -> Environment:
 def draw_starts(
     world: Environment, model: WorldModel, dataset: Dataset, split: SplitName, apart: int, context: int, count: int,
     seed: int, usable: Callable[[Start], bool] | None = None, taken: set[int] | None = None,
+    solved: Callable[[Start], bool] | None = None,
 ) -> tuple[list[Start], int]:  # fmt: skip
-    """Starts from all over the episodes of a split, and how many were left out because their goal is reached there.
+    """Starts from all over the episodes of a split, and how many were left out because they are `solved` already.
 
     No two are the same. Goals lie `apart` rows later. Those that are not `usable` are passed over, and so are rows that
-    are `taken`, to which all are added that are looked at.
+    are `taken`, to which all are added that are looked at. Solved means reached, as the world has it, unless said.
     """
     taken = set() if taken is None else taken
     skip = model.config.skip
@@ -218,7 +219,7 @@ def draw_starts(
     ]
     if not places:
         raise DatasetError(f"{dataset.path} has no {split} episode of {before + apart + 1} frames, which goals need.")
-    found, solved = list[Start](), 0
+    found, left_out = list[Start](), 0
     for place in rng.permutation(len(places)):
         row = int(places[place])
         if row in taken:
@@ -228,8 +229,8 @@ def draw_starts(
         if usable and not usable(one):
             continue
         world.set_state(one.state)
-        if world.reached(one.goal.state):
-            solved += 1
+        if solved(one) if solved else world.reached(one.goal.state):
+            left_out += 1
             continue
         found.append(one)
         if len(found) == count:
@@ -238,7 +239,7 @@ def draw_starts(
         raise NoStartsLeft(
             f"In {dataset.path} every goal {apart} frames on counts as reached at its start, or cannot be used."
         )
-    return found, solved
+    return found, left_out
 
 
 def _start(dataset: Dataset, row: int, apart: int, before: int, skip: int, shape: tuple[int, ...]) -> Start:
@@ -265,7 +266,7 @@ def _passes_there(world: Environment, one: Start, actions: np.ndarray) -> bool:
     return False
 
 
-def _random_actions(model: WorldModel, starts: int, steps: int, seed: int) -> np.ndarray:
+def random_actions(model: WorldModel, starts: int, steps: int, seed: int) -> np.ndarray:
     """(starts, steps, A), each for itself, within the range of the training data."""
     usual = model.data.arrays()["actions"]
     rng = np.random.default_rng([seed, 1])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Literal
@@ -18,6 +19,7 @@ import torch
 from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
+from labeling.files import write_whole
 from labeling.problems import in_short
 from training.models.lewm import LeWM
 from training.settings import MODELS, ModelConfig
@@ -119,7 +121,7 @@ def save(model: LeWM, names: Names = "transformers4") -> dict[str, Tensor]:
     for ours in table:
         theirs = _to_theirs(ours, state[ours], model)
         parts = theirs.chunk(3) if len(table[ours]) == 3 else (theirs,)
-        official |= {key: part.clone() for key, part in zip(table[ours], parts, strict=True)}
+        official |= {key: part.detach().cpu().clone() for key, part in zip(table[ours], parts, strict=True)}
     return official
 
 
@@ -130,14 +132,16 @@ def export_weights(
     """Write the official state dict as `.pt` or `.safetensors`, and what is known of actions as JSON beside it."""
     path, weights = Path(path), save(model, names)
     if path.suffix == ".safetensors":
-        from safetensors.torch import save_file
+        from safetensors.torch import save as as_safetensors
 
-        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, path)
+        write_whole(path, as_safetensors({name: tensor.contiguous() for name, tensor in weights.items()}))
     else:
-        torch.save(weights, path)
+        buffer = BytesIO()
+        torch.save(weights, buffer)
+        write_whole(path, buffer.getvalue())
     mean, std = model.action_encoder.mean.tolist(), model.action_encoder.std.tolist()
     known = KnownActions(mean=mean, std=std, skip=skip, low=low, high=high)
-    _actions_file(path).write_text(known.model_dump_json(exclude_none=True), encoding="utf-8")
+    write_whole(_actions_file(path), known.model_dump_json(exclude_none=True))
 
 
 def import_weights(path: str | Path, config: ModelConfig = MODELS["lewm"]) -> LeWM:

@@ -55,6 +55,8 @@ class Collision:
         """(B, S, T, D) to (B, S)."""
         centre = in_pixels(self.read, latents)[..., :2]
         ours = _mask(self.read, self.control, latents.device)
+        if ours.all():
+            raise ValueError(f"All objects that are read are of category {self.control}: there is nothing to meet.")
         gaps = torch.linalg.vector_norm(centre[..., ours, None, :] - centre[..., None, ~ours, :], dim=-1)
         return (self.distance - gaps).relu().square().sum((-3, -2, -1))
 

@@ -63,11 +63,17 @@ def decoder(
     config: DecoderConfig | None = None,
 ) -> Decoder:
     """A decoder for W (4, d) and a number of objects; from the run's `folder` if it was trained already."""
-    config = config or DecoderConfig()
+    with torch.inference_mode(False):  # weights that are made in that mode cannot be trained
+        return _made(frequencies, objects, plausible, folder, config or DecoderConfig())
+
+
+def _made(
+    frequencies: Tensor, objects: int, plausible: Plausible, folder: Path | None, config: DecoderConfig
+) -> Decoder:
     made = Decoder(frequencies.shape[1], objects, config.hidden)
     file = folder / FOLDER / f"{_name(frequencies, objects, plausible, config)}.safetensors" if folder else None
     if not (file and _kept(made, file)):
-        _train(made, frequencies.cpu(), plausible, config)
+        _train(made, frequencies.cpu().clone(), plausible, config)
         if file:
             _keep(made, file)
     return made.requires_grad_(False).eval().to(frequencies.device)
@@ -102,7 +108,7 @@ def _train(made: Decoder, frequencies: Tensor, plausible: Plausible, config: Dec
         parameter.data.copy_((2 * torch.rand(parameter.shape, generator=generator) - 1) * bound)
     optimiser = torch.optim.Adam(made.parameters(), config.lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, config.lr, total_steps=config.steps)
-    with torch.enable_grad(), torch.inference_mode(False):
+    with torch.enable_grad():
         for _ in range(config.steps):
             boxes = plausible.draw(config.batch, made.objects, generator)
             spectra = spectrum(boxes, frequencies).sum(1)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Limits = tuple[End, End]  # lowest and highest action
 FLOATS = 4  # bytes each
+CACHED, ON_A_GPU = 32, 1024  # megabytes: what caches of a CPU hold; enough to keep a GPU busy
 COPIES = 4  # of a layer's activations, alive at once
 USUAL = 3.0  # standard deviations around the mean: the range of training data whose extremes were not kept
 
@@ -41,7 +42,7 @@ class Task:
 
     def __init__(
         self, model: WorldModel, frames: Tensor | np.ndarray, goal: Tensor | np.ndarray, past: np.ndarray | None,
-        rules: Sequence[tuple[float, Cost]] = (), memory: int = 64,
+        rules: Sequence[tuple[float, Cost]] = (), memory: int | None = None,
     ) -> None:  # fmt: skip
         """Encode frames (B, C, H, W, 3) and goals (B, H, W, 3); actions (B, (C - 1) * skip, A) lie in between."""
         self.model, self.skip = model, model.config.skip
@@ -52,7 +53,7 @@ class Task:
         self.goal = model.encode(goal)
         self.past = self._blocks(past)
         self.cost = total([(1.0, GoalDistance(self.goal)), *rules])
-        self.memory = memory << 20
+        self.memory = (memory or (CACHED if self.start.device.type == "cpu" else ON_A_GPU)) << 20
 
     def score(self, actions: Tensor) -> Tensor:
         """Costs (B, S) of candidates (B, S, H, skip * A) in the user's units."""

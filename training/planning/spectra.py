@@ -144,7 +144,8 @@ def _descend(
             slopes.transpose(1, 2).flatten(2), torch.diag(pull.repeat(objects)).expand(len(boxes), -1, -1),
         ], dim=1)  # fmt: skip
         normal = jacobian.mT @ jacobian + damping[:, None, None] * identity
-        step = torch.linalg.solve(normal, (jacobian.mT @ missed[..., None])).view_as(boxes)
+        # Boxes that lie on one another make it singular: such a step is no better, and the next is damped more.
+        step = torch.linalg.solve_ex(normal, jacobian.mT @ missed[..., None]).result.view_as(boxes)
         moved = boxes - step
         moved[..., :2].clamp_(0, 1)
         new_missed = misfit(moved)

@@ -1,6 +1,6 @@
 """How is a job done in a process of its own?
 
-`in_a_process` starts one, hears what it is at, and says why it failed if it did: an error, or a kill. The process ends
+`Jobs` starts one for each, hears what it is at, and says why it failed if it did: an error, or a kill. The process ends
 when the one that started it does, however that ends.
 """
 
@@ -22,54 +22,61 @@ Job = Callable[..., None]  # takes its arguments, then whom to tell; must be fou
 
 STOPPED = "it was stopped"
 
-_running: set[BaseProcess] = set()
-_stopped: set[BaseProcess] = set()
 
+class Jobs:
+    """Jobs that are done side by side, each from a thread that waits for it."""
 
-def in_a_process(job: Job, arguments: tuple[Any, ...], hear: Hear, threads: int = 0) -> str:
-    """Do a job elsewhere.
+    def __init__(self) -> None:
+        self._running: set[BaseProcess] = set()
+        self._stopped = False
+        self._turn = threading.Lock()  # nothing starts while all are stopped
 
-    Args:
-        job: What to do.
-        arguments: Of the job, before the one to tell.
-        hear: Is told what the job is at.
-        threads: That the job computes with; 0: as many as it likes.
+    def do(self, job: Job, arguments: tuple[Any, ...], hear: Hear, threads: int = 0) -> str:
+        """Do a job in a process of its own.
 
-    Returns:
-        Why it failed, or nothing.
-    """
-    spawn = multiprocessing.get_context("spawn")
-    here, there = spawn.Pipe(duplex=False)
-    process = spawn.Process(target=_work, args=(there, job, arguments, threads), daemon=True)
-    process.start()
-    there.close()  # so that its end is the end of the pipe
-    _running.add(process)
-    ended = None
-    try:
-        while True:
-            kind, text = here.recv()
-            if kind == "at":
-                hear(text)
-            else:
-                ended = text
-    except EOFError:
-        process.join()
-    finally:
-        _running.discard(process)
-    if process in _stopped:
-        _stopped.discard(process)
-        return STOPPED
-    if ended is None:
+        Args:
+            job: What to do.
+            arguments: Of the job, before the one to tell.
+            hear: Is told what the job is at.
+            threads: That the job computes with; 0: as many as it likes.
+
+        Returns:
+            Why it failed, or nothing.
+        """
+        spawn = multiprocessing.get_context("spawn")
+        here, there = spawn.Pipe(duplex=False)
+        process = spawn.Process(target=_work, args=(there, job, arguments, threads), daemon=True)
+        with self._turn:
+            if self._stopped:
+                return STOPPED
+            process.start()
+            self._running.add(process)
+        there.close()  # so that its end is the end of the pipe
+        ended = None
+        try:
+            while True:
+                kind, text = here.recv()
+                if kind == "at":
+                    hear(text)
+                else:
+                    ended = text
+        except EOFError:
+            process.join()
+        finally:
+            self._running.discard(process)
+        if ended is not None:
+            return str(ended)
+        if self._stopped:
+            return STOPPED
         code = process.exitcode or 0
         return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with exit code {code}"
-    return str(ended)
 
-
-def stop_all() -> None:
-    """End the processes of all jobs, which then say `STOPPED`."""
-    for process in list(_running):
-        _stopped.add(process)
-        process.kill()
+    def stop(self) -> None:
+        """End all that run and start no more: they say `STOPPED`."""
+        with self._turn:
+            self._stopped = True
+            for process in list(self._running):
+                process.kill()
 
 
 def in_a_line(error: Exception) -> str:

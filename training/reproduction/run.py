@@ -15,7 +15,7 @@ from pathlib import Path
 
 from training.config import Device, TrainError, differences
 from training.reproduction.cells import Cell, Data, Folder, Times
-from training.reproduction.jobs import STOPPED, Hear, Job, in_a_line, in_a_process, stop_all
+from training.reproduction.jobs import STOPPED, Hear, Job, Jobs, in_a_line
 from training.reproduction.table import Table, side_by_side
 
 TELL_EVERY = 1.0  # seconds
@@ -41,7 +41,7 @@ class Reproduction:
         self, table: Table, out: Path, device: Device = "auto", listener: Listener | None = None, only: str = ""
     ) -> None:
         self.table, self.folder, self.device = table, Folder(Path(out)), device
-        self.listener = listener or Listener()
+        self.listener, self._jobs = listener or Listener(), Jobs()
         self.chosen = [cell for cell in table.cells if only.lower() in cell.label.lower()]
         if table.cells and not self.chosen:
             raise TrainError(f"no cell of {table.name} has {only!r} in its name. `--dry-run` lists them.")
@@ -77,6 +77,10 @@ class Reproduction:
             self.folder.fail(cell.training, reason)
         return reason
 
+    def stop(self) -> None:
+        """End what is running; the next run goes on from there."""
+        self._jobs.stop()
+
     def write(self) -> Path:
         """The page as things stand."""
         from training.reproduction.page import write
@@ -84,7 +88,7 @@ class Reproduction:
         return write(self.table, self.folder)
 
     def _alone(self, name: str, job: Job, *arguments: object) -> str:
-        reason = in_a_process(
+        reason = self._jobs.do(
             job, (self.folder, *arguments), lambda what: self.listener.at(name, what), self.table.scale.threads
         )
         self.listener.finished(name, reason)
@@ -112,7 +116,7 @@ def reproduce(
                 this.write()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            stop_all()
+            this.stop()
             raise
     this.write()
     return failures

@@ -81,7 +81,8 @@ class Scale:
         every = (*steps, *chosen.settings, *self.every, *settings)
         seeds = self.seeds.get(f"{table}, {world}", self.seeds.get(table, (0,)))
         source = data or self.worlds[world]
-        return tuple(Training(source, chosen.preset, every, seed, label, chosen.minutes) for seed in seeds)
+        minutes = chosen.minutes if self.timed else 0.0
+        return tuple(Training(source, chosen.preset, every, seed, label, minutes) for seed in seeds)
 
     def one_plan(self, horizon: int = 4, context: int = 3) -> OnePlan:
         """Success in n-ball worlds."""

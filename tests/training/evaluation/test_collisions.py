@@ -20,6 +20,8 @@ from training.planning.planner import Found
 from training.simulate import simulate
 from training.world_model import WorldModel
 
+STARTS = 30
+
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
@@ -50,16 +52,20 @@ def test_collisions_on_the_way_spoil_success_and_starts_are_free(
         rows = [int(np.flatnonzero((frames == one[-1]).all(axis=(1, 2, 3)))[0]) for one in seen]
         met[:] = [any(touching(world, states[row + step]) for step in range(1, 11)) for row in rows]
         assert not any(touching(world, states[row]) or touching(world, states[row + 10]) for row in rows)
+        ways = np.linalg.norm([states[row + 10, 0, :2] - states[row, 0, :2] for row in rows], axis=1)
+        assert (ways > world.radius + 1).all()  # nobody succeeds by standing still
         return planned(np.stack([actions[row : row + 10] for row in rows]))
 
     monkeypatch.setattr(collisions, "find_actions", recorded)
-    found = keep_clear(untrained(dataset, matching="none"), dataset, "validation", 10, 1, 60)
-    assert 0 < sum(met) < 60
+    found = keep_clear(untrained(dataset, matching="none"), dataset, "validation", 10, 1, STARTS)
+    assert 0 < sum(met) < STARTS
     assert found.plain == found.informed
     assert found.touching > 0  # starts that were passed over are counted
-    assert found.solved >= 0
+    assert found.solved > 0
+    assert found.random.success.successes < found.plain.success.successes
+    assert found.random.distance > 1
     assert found.plain.distance == pytest.approx(0, abs=1e-4)
-    assert found.plain.clear.successes == found.plain.success.successes == 60 - sum(met)
+    assert found.plain.clear.successes == found.plain.success.successes == STARTS - sum(met)
 
 
 def test_the_second_plan_pays_for_overlap_in_the_models_own_pixels(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -16,9 +17,10 @@ from typer.testing import CliRunner
 
 from flows.evaluate_cli import app
 from tests.training.tiny_run import tiny_config, tiny_dataset
-from training import load, world_model
-from training.evaluation.evaluate import Evaluation, Knowledge
+from training import checkpoint, load, world_model
+from training.evaluation.evaluate import Evaluation, Knowledge, evaluate
 from training.evaluation.page import ANOTHER, html, judged
+from training.evaluation.page import write as write_page
 from training.evaluation.probes import Reading
 from training.manifest import Split
 from training.simulate import simulate
@@ -38,7 +40,7 @@ def test_a_run_is_judged_on_held_out_episodes(run: Path) -> None:
     found = json.loads((run / "evaluation" / "evaluation.json").read_text())
     assert found["split"] == "validation"
     assert set(found["knowledge"]) == {"red, position", "white, position", "all, position"}
-    assert all(-1 <= known["spearman"] <= 1 for known in found["knowledge"].values())
+    assert {known["frames"] for known in found["knowledge"].values()} == {72}
     assert len(found["prediction"]) == 8
     assert found["verdict"] in result.output.replace("\n", "")
     page = (run / "evaluation" / "index.html").read_text()
@@ -59,6 +61,35 @@ def test_training_episodes_are_marked_as_such(run: Path, tmp_path: Path) -> None
     assert result.exit_code == 0, result.output
     text = (tmp_path / "evaluation.md").read_text()
     assert "training episodes of the dataset tiny. The model was trained on them; probes were fitted on others." in text
+
+
+def test_a_checkpoint_is_judged_into_its_run(run: Path) -> None:
+    """Into the checkpoint, its page was deleted with it when training went on."""
+    place = checkpoint.find(run)
+    assert CliRunner().invoke(app, [str(place)]).exit_code == 0
+    assert not (place / "evaluation").exists()
+    assert json.loads((run / "evaluation" / "evaluation.json").read_text())["run"] == "run"
+
+
+def test_a_run_is_named_wherever_one_stands(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run)
+    assert CliRunner().invoke(app, ["."]).exit_code == 0
+    assert Path("evaluation/evaluation.md").read_text().startswith("# run\n")
+
+
+@pytest.mark.parametrize(("skip", "ahead"), [(5, 0), (4, 0), (3, 1), (1, 8)])
+def test_episodes_too_short_to_look_ahead_in_are_judged_all_the_same(skip: int, ahead: int, tmp_path: Path) -> None:
+    """Twelve frames without actions: frames 0, 3, 6 are seen, 9 is imagined; with a skip of 4 no fourth one is left."""
+    data = tiny_dataset(tmp_path / "tiny.zarr", actions=0, sometimes=False)
+    train(data, tmp_path / "run", tiny_config(steps=2, validate_every=2))
+    model = load(tmp_path / "run")
+    model = replace(model, config=model.config.model_copy(update={"skip": skip}))
+    found, material = evaluate(model, data, tmp_path / "run", epochs=1)
+    assert len(found.prediction) == ahead
+    assert ("nothing was imagined" in " ".join(found.notes)) == (ahead == 0)
+    page = write_page(found, material, tmp_path).read_text()
+    assert ("How far ahead it sees" in page) == (ahead > 0)
+    assert (tmp_path / "imagined.png").exists() == (ahead > 0)
 
 
 def test_a_dataset_that_is_gone_is_asked_for(run: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from training.dataset import Dataset, open_dataset
 from training.envs import make
 from training.evaluation import success, trips
 from training.evaluation.latents import encoded
-from training.evaluation.strips import GREEN, Reader, trips_to_goals
+from training.evaluation.strips import ALONG, GREEN, Reader, trips_to_goals
 from training.evaluation.trips import Trip, make_trips
 from training.manifest import Split
 from training.planning.planner import Found, find_actions
@@ -95,7 +95,7 @@ def test_where_plans_are_made_anew_the_whole_way_is_shown(tmp_path: Path, monkey
         y, x = np.unravel_index(agent.argmax(), agent.shape)
         np.testing.assert_allclose(box[:2] * agent.shape[::-1], (x, y), atol=2)
     figure = trips_to_goals(shown, Reader(encoded(model, rooms, "train", 100), model.data.categories), skip=1)
-    assert len(figure.axes) <= 2 * 10
+    assert len(figure.axes) == 2 * (ALONG + 1)  # as many as there is room for, however long the way
 
 
 def outlines(figure: Figure, place: int) -> list[tuple[str, tuple[float, ...]]]:

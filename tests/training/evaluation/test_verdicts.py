@@ -50,6 +50,11 @@ def test_a_run_gets_the_verdict_that_it_deserves(name: str, verdict: str, fresh:
     assert again.startswith(verdict)  # as when it was trained
 
 
+def test_nothing_is_called_grounded_on_episodes_that_it_was_trained_on(fresh: Path) -> None:
+    found, _ = evaluate(load(RUNS / "grounded"), open_dataset(fresh), RUNS / "grounded", "train", epochs=1)
+    assert found.verdict.startswith("not judged: whether it is grounded cannot be told without held-out episodes")
+
+
 @pytest.mark.parametrize(
     ("name", "verdict"), [("grounded", "grounded:"), ("lazy", "lazy:"), ("collapsed", "collapsed:")]
 )

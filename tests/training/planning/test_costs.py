@@ -65,6 +65,13 @@ def test_costs_add_up_with_their_weights() -> None:
     torch.testing.assert_close(total([(1.0, goal), (0.5, meeting)])(latents), goal(latents) + 0.5 * meeting(latents))
 
 
+def test_a_rule_about_meeting_needs_somebody_to_meet() -> None:
+    alone = Plainly()
+    alone.categories = (1, 1, 1)
+    with pytest.raises(ValueError, match="there is nothing to meet"):
+        Collision(alone, 1, 8)(futures([(0, 0), (0, 0), (0, 0)]))
+
+
 def test_a_category_that_is_not_there_is_named() -> None:
     with pytest.raises(ValueError, match="No object of category 7"):
         Boundary(Plainly(), 7)(futures([(0, 0), (0, 0), (0, 0)]))

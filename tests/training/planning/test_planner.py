@@ -70,6 +70,7 @@ def test_pieces_change_memory_but_not_the_plan(nball_model: WorldModel, episodes
     task = Task(nball_model, frames[:, :1], frames[:, 5], None)
     candidates = torch.randn(3, 50, 4, 2, generator=torch.Generator().manual_seed(0))
     whole = task.score(candidates)
+    assert task.memory == 32 << 20  # as much as caches of a CPU may hold
     task.memory = 1
     assert task._piece(candidates) == 1
     torch.testing.assert_close(task.score(candidates), whole, rtol=1e-4, atol=1e-4)

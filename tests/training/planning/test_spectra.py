@@ -49,6 +49,18 @@ def test_the_spectrum_is_that_of_the_training_target() -> None:
     torch.testing.assert_close(spectrum(boxes, W).sum(1), target)
 
 
+@pytest.mark.parametrize("objects", [2, 3])
+def test_boxes_that_lie_on_one_another_are_no_error(objects: int) -> None:
+    """Their Jacobian is singular: one such spectrum ended the planning of all."""
+    generator = torch.Generator().manual_seed(0)
+    same = BALLS.draw(500, 1, generator).expand(-1, objects, -1)
+    near = same + 0.002 * torch.randn(same.shape, generator=generator)
+    for boxes in (same, near):
+        found = Minimised(W, objects, BALLS)(spectrum(boxes, W).sum(1))
+        assert found.isfinite().all()
+        assert apart(found, boxes).median() < 2
+
+
 def test_unknown_sizes_are_found_too() -> None:
     kinds = Plausible((0.2, 0.3), (0.05, 0.05))
     boxes = kinds.draw(50, 1, torch.Generator().manual_seed(0))
@@ -80,6 +92,14 @@ def test_a_run_that_cannot_be_written_to_is_planned_with_all_the_same(tmp_path: 
         made = decoder(W, 1, BALLS, tmp_path, short)
     spectra = spectrum(BALLS.draw(3, 1, torch.Generator().manual_seed(5)), W).sum(1)
     assert torch.equal(made(spectra), decoder(W, 1, BALLS, None, short)(spectra))
+
+
+def test_a_decoder_is_trained_where_nothing_else_would_be() -> None:
+    """Whoever plans does so without gradients: the decoder that it needs for the first time is trained all the same."""
+    short = QUICK.model_copy(update={"steps": 3})
+    with torch.inference_mode():
+        made = decoder(W, 1, BALLS, config=short)
+    assert torch.equal(made(torch.zeros(18)), decoder(W, 1, BALLS, config=short)(torch.zeros(18)))
 
 
 def test_the_same_seed_trains_the_same_decoder() -> None:

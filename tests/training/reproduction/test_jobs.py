@@ -15,7 +15,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from training.dataset_format import DatasetError
-from training.reproduction.jobs import STOPPED, Hear, in_a_process, stop_all
+from training.reproduction.jobs import STOPPED, Hear, Jobs
 
 ROOT = Path(__file__).parents[3]
 
@@ -44,7 +44,7 @@ def wait(file: str, hear: Hear) -> None:
 
 def test_a_job_is_heard_and_has_its_threads() -> None:
     heard: list[str] = []
-    assert in_a_process(tell, (np.str_("half way"),), heard.append, threads=1) == ""
+    assert Jobs().do(tell, (np.str_("half way"),), heard.append, threads=1) == ""
     assert heard == ["half way", "1", "{1}"]
 
 
@@ -58,27 +58,29 @@ def test_a_job_is_heard_and_has_its_threads() -> None:
     ],
 )
 def test_a_job_that_fails_says_why(kind: str, reason: str) -> None:
-    assert in_a_process(fail, (kind,), lambda what: None) == reason
+    assert Jobs().do(fail, (kind,), lambda what: None) == reason
 
 
 def test_jobs_are_stopped(tmp_path: Path) -> None:
-    begun, ended = threading.Event(), list[str]()
+    jobs, begun, ended = Jobs(), threading.Event(), list[str]()
     job = threading.Thread(
-        target=lambda: ended.append(in_a_process(wait, (str(tmp_path / "pid"),), lambda what: begun.set()))
+        target=lambda: ended.append(jobs.do(wait, (str(tmp_path / "pid"),), lambda what: begun.set()))
     )
     job.start()
     assert begun.wait(30)
-    stop_all()
+    jobs.stop()
     job.join(10)
     assert ended == [STOPPED]
+    assert jobs.do(wait, (str(tmp_path / "later"),), lambda what: None) == STOPPED  # and none starts after them
+    assert not (tmp_path / "later").exists()
     assert not _alive(int((tmp_path / "pid").read_text()))
 
 
 def test_a_job_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     script = tmp_path / "start.py"
     script.write_text(
-        "from tests.training.reproduction.test_jobs import in_a_process, wait\n"
-        f"if __name__ == '__main__':\n    in_a_process(wait, ({str(tmp_path / 'pid')!r},), print)\n"
+        "from tests.training.reproduction.test_jobs import Jobs, wait\n"
+        f"if __name__ == '__main__':\n    Jobs().do(wait, ({str(tmp_path / 'pid')!r},), print)\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     parent = subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.DEVNULL)

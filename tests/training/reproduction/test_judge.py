@@ -36,7 +36,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[WorldModel, Datas
 def test_success_is_pooled_over_seeds_with_its_trials(trained: tuple[WorldModel, Dataset]) -> None:
     one, both = (OnePlan(horizon=2, starts=4, seeds=seeds).take(*trained) for seeds in ((0,), (0, 1)))
     assert (one["plans"].trials, both["plans"].trials, both["random"].trials) == (4, 8, 8)
-    assert 0 <= both["plans"].value <= 1
 
 
 def test_driving_counts_arrivals(trained: tuple[WorldModel, Dataset], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +74,7 @@ def test_the_only_kind_of_objects_has_probes_of_its_own_and_is_everything(tmp_pa
 def test_clearance_compares_both_ways(trained: tuple[WorldModel, Dataset]) -> None:
     figures = Clearance(horizon=4, starts=4).take(*trained)
     assert set(figures) == {
-        *(f"{way}: {figure}" for way in ("plain", "informed") for figure in ("distance", "clear", "success")),
+        *(f"{way}: {figure}" for way in ("plain", "informed", "random") for figure in ("distance", "clear", "success")),
         "left out: solved",
         "left out: touching",
     }

@@ -62,7 +62,7 @@ def test_two_real_cells_become_figures_and_a_picture(tmp_path: Path) -> None:
     assert figures["control ball: represented"].value == 0  # after four steps
     assert figures["control ball: represented"].trials == 1
     assert "control ball: from" not in figures
-    assert figures["lazy"].value in (0, 1)
+    assert figures["lazy"].trials == 1
     text = (tmp_path / "laziness-cpu.md").read_text()
     assert "2 of 2 cells are done." in text
     assert "– never" in text

@@ -31,3 +31,4 @@ def test_labels_say_how_long_it_was_trained() -> None:
     assert [row.label for row in table(CPU).rows] == ["3,000 steps", "14,400 steps", "random actions"]
     assert table(PAPER).rows[0].label == "200 epochs"
     assert table(CPU).minutes(2) <= 180
+    assert {cell.minutes for cell in table(PAPER).cells} == {0}  # nobody has timed it
