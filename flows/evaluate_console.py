@@ -42,7 +42,8 @@ def judge(
             _print(page.HEADINGS, page.rows(found))
         if found.success:
             _print(page.PLANS, page.tried(found))
-        terminal.print(f"Error 1, 2, ... steps ahead, over that of standing still: {page.ahead(found)}")
+        if found.prediction:
+            terminal.print(f"Error 1, 2, ... steps ahead, over that of standing still: {page.ahead(found)}")
         terminal.print(escape(page.judged(found)), soft_wrap=True)
         for note in found.notes:
             terminal.print(escape(note), soft_wrap=True)

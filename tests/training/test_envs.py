@@ -92,9 +92,8 @@ def test_the_agent_of_two_room_is_as_fast_as_its_last_step_took_it():
     velocity = world.velocities_of(states[0])
     assert velocity.shape == (20, 1, 2)
     assert (velocity[0] == 0).all()
-    np.testing.assert_allclose(
-        velocity[1:, 0], np.diff(states[0], axis=0) / 2
-    )  # pictures are half as wide as the rooms
+    on_pictures = np.diff(states[0], axis=0) / 2  # which are half as wide as the rooms
+    np.testing.assert_allclose(velocity[1:, 0], on_pictures)
 
 
 def test_the_control_ball_is_as_fast_as_its_last_step_took_it_and_stands_still_at_first():
