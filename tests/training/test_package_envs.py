@@ -11,6 +11,7 @@ from training.dataset_format import open_dataset
 from training.envs import Environment, make
 from training.envs.packages import MissingPackageError
 from training.envs.video import ground_truth, record
+from training.envs.visitor import Visitor
 from training.simulate import simulate
 
 WORLDS = ["push_t", "reacher", "cube"]
@@ -72,6 +73,23 @@ def test_states_are_enough_to_draw_the_pictures_and_to_go_on(name):
         world.draw(states[:1])  # looking elsewhere changes nothing
         world.step(actions[number])
     np.testing.assert_array_equal(world.state(), states[60])
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_episodes_that_share_a_world_go_on_as_if_each_had_its_own(name):
+    """Fifty open worlds of the cube took 17 GB."""
+    states, actions, pictures = played(name)
+    early, late = (Visitor(opened(name), states[first]) for first in (0, 40))
+    assert isinstance(early, Environment)
+    for number in range(20):
+        early.step(actions[number])
+        late.step(actions[40 + number])
+    np.testing.assert_array_equal(early.state(), states[20])
+    np.testing.assert_array_equal(late.state(), states[60])
+    np.testing.assert_array_equal(early.render(), pictures[20])
+    np.testing.assert_array_equal(late.render(), pictures[60])
+    assert late.reached(states[60])
+    assert not late.reached(states[0])
 
 
 @pytest.mark.parametrize("name", WORLDS)

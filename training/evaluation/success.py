@@ -18,6 +18,7 @@ import numpy as np
 from training.dataset import Dataset, DatasetError
 from training.dataset_format import SplitName
 from training.envs import Environment, make
+from training.envs.visitor import Visitor
 from training.planning.planner import find_actions, trained_range
 from training.planning.receding import Goal, drive
 from training.planning.settings import PLANNERS, DriveConfig, PlanConfig
@@ -172,10 +173,8 @@ def many_plans(
     planning, usual = anew(model, horizon, seed)
     world, driving = world_of(dataset), driving or usual
     chosen, solved = draw_starts(world, model, dataset, split, horizon, 1, starts, seed, taken=taken)
-    worlds = [world_of(dataset) for _ in chosen]
-    for one, place in zip(chosen, worlds, strict=True):
-        place.set_state(one.state)
-    driven = drive(model, worlds, [one.goal for one in chosen], planning, driving, say=say)
+    visitors = [Visitor(world, one.state) for one in chosen]  # fifty open simulators may not fit into memory
+    driven = drive(model, visitors, [one.goal for one in chosen], planning, driving, say=say)
     chance = random_actions(model, len(chosen), driving.budget, seed)
     random = [_passes_there(world, one, actions) for one, actions in zip(chosen, chance, strict=True)]
     rates = Rate.of([one.reached for one in driven]), Rate.of(random)

@@ -14,6 +14,7 @@ import torch
 from training.dataset import Dataset
 from training.dataset_format import SplitName
 from training.envs import Environment
+from training.envs.visitor import Visitor
 from training.evaluation.success import APART, Start, anew, draw_starts, nball_ways, world_of
 from training.planning.planner import Task, find_actions
 from training.planning.receding import Goal, drive
@@ -39,7 +40,7 @@ def make_trips(model: WorldModel, dataset: Dataset, split: SplitName, count: int
     world = world_of(dataset)
     if world.name != "nball":
         starts, _ = draw_starts(world, model, dataset, split, APART, 1, count, seed)
-        return _driven(model, dataset, world, starts, seed)
+        return _driven(model, world, starts, seed)
     *_, (horizon, context) = [way for way, fits in nball_ways(model, dataset, split).items() if fits]
     starts, _ = draw_starts(world, model, dataset, split, horizon * model.config.skip, context, count, seed)
     return _planned(model, world, starts, horizon, seed)
@@ -65,14 +66,10 @@ def _planned(model: WorldModel, world: Environment, starts: list[Start], horizon
     return trips
 
 
-def _driven(
-    model: WorldModel, dataset: Dataset, world: Environment, starts: list[Start], seed: int
-) -> list[Trip]:  # fmt: skip
+def _driven(model: WorldModel, world: Environment, starts: list[Start], seed: int) -> list[Trip]:
     """Planned anew on the way, until the goal is reached or the budget used up."""
-    worlds = [world_of(dataset) for _ in starts]
-    for one, place in zip(starts, worlds, strict=True):
-        place.set_state(one.state)
-    driven = drive(model, worlds, [one.goal for one in starts], *anew(model, APART, seed))
+    visitors = [Visitor(world, one.state) for one in starts]
+    driven = drive(model, visitors, [one.goal for one in starts], *anew(model, APART, seed))
     return [
         Trip(np.stack(way.frames), *_sought(world, one.goal), way.reached)
         for one, way in zip(starts, driven, strict=True)
