@@ -22,7 +22,7 @@ LEWM = ("objective.encoded_weight=0", "objective.predicted_weight=0")
 # Seconds on one core with the other one busy, nball-cpu's model.
 STEP = 0.2  # of training, 24 windows
 PLANNED = {1: 0.08, 3: 0.135}  # one step ahead from one n-ball start, by the frames that are seen; the whole search
-DRIVEN = {"push-t": 5.0, "two-room": 5.0, "reacher": 5.0, "cube": 9.5}  # one start, plans and pictures
+DRIVEN = {"push-t": 5.0, "two-room": 5.0, "reacher": 5.0, "cube": 6.5}  # one start, plans and pictures
 PROBED = 30.0  # one quantity, 10,000 frames
 COMPARED = 20.0  # distances of latents
 
