@@ -63,10 +63,11 @@ def reproduce_paper(
     runner: ThreadPoolTaskRunner[None] = ThreadPoolTaskRunner(max_workers=workers)
     with runner:
         try:
-            for made in [runner.submit(make_dataset, {"this": this, "data": one}) for one in data]:
-                _why(made)  # its cells will say it again
+            making = {one: runner.submit(make_dataset, {"this": this, "data": one}) for one in data}
+            made = {one: _why(future) for one, future in making.items()}
             running: dict[PrefectFuture[None], Cell] = {
-                runner.submit(run_cell, {"this": this, "cell": cell}): cell for cell in cells
+                runner.submit(run_cell, {"this": this, "cell": cell, "lacks": this.lacks(cell, made)}): cell
+                for cell in cells
             }
             for future in as_completed(list(running)):
                 if reason := _why(future):
@@ -87,10 +88,10 @@ def make_dataset(this: Reproduction, data: Data) -> None:
 
 
 @task(cache_policy=NO_CACHE, task_run_name="{cell.label}")
-def run_cell(this: Reproduction, cell: Cell) -> None:
-    """Train and judge a cell."""
+def run_cell(this: Reproduction, cell: Cell, lacks: str = "") -> None:
+    """Train and judge a cell, unless it `lacks` a dataset: then this says why."""
     with gpu_turn(this.device):
-        reason = this.run(cell)
+        reason = this.run(cell, lacks)
     if reason:
         raise JobFailed(reason)
 

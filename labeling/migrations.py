@@ -19,7 +19,7 @@ from labeling.places import Place, absolute, make_room
 from labeling.problems import storing
 from labeling.schema import SCHEMA, schema_of
 from labeling.store import open_root
-from labeling.zarr_io import as_damage, attributes, group_at, holds, load, write_array
+from labeling.zarr_io import as_damage, attributes, group_at, holds, load, missing_chunks, write_array
 
 MARK = "migrating"  # on a group whose new arrays are whole, and whose old ones are on their way out
 
@@ -73,7 +73,7 @@ def _from_1_to_2(root: zarr.Group) -> None:
 def _write_out(group: zarr.Group) -> None:
     """Have every chunk on disk: one that is missing is damage, then."""
     for _, array in group.arrays():
-        if array.nchunks_initialized < array.nchunks:
+        if missing_chunks(array):
             whole = array.with_config({"write_empty_chunks": True})
             for row in range(0, array.shape[0], array.chunks[0]):
                 whole[row : row + array.chunks[0]] = array[row : row + array.chunks[0]]

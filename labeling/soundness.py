@@ -14,7 +14,7 @@ import zarr
 
 from labeling.places import StorageError
 from labeling.problems import in_short
-from labeling.zarr_io import MOST_CHUNKS
+from labeling.zarr_io import missing_chunks
 
 BLOCK = 4096  # frames (or rows) that are looked at together
 MASK_BLOCK = 512  # frames whose masks are looked at together
@@ -82,10 +82,8 @@ class Place:
         """How many chunks are missing; zarr would read them as if there were nothing, and say nothing."""
         if not all(array.chunks):
             return "chunks of any size"
-        if array.nchunks > MOST_CHUNKS:
-            return f"most of the {array.nchunks} chunks that it claims"
-        there = int(array.nchunks_initialized)
-        return f"{array.nchunks - there} of {array.nchunks} chunks" if there < array.nchunks else ""
+        missing = missing_chunks(array)
+        return f"{missing} of {array.nchunks} chunks" if missing else ""
 
     def read(self, array: Any, begin: int = 0, end: int | None = None) -> np.ndarray | None:
         """Rows `begin` to `end` of an array; None, with a note, if they cannot be read."""

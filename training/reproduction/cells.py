@@ -84,10 +84,11 @@ class Simulated:
         return told | ({"version": VERSION} if VERSION > KEPT else {})
 
     def make(self, path: Path) -> None:
-        """Play the episodes."""
+        """Play the episodes, unless they are there: the place is named after all that decides it."""
         from training.prepare import prepare_manifest
 
-        prepare_manifest(self.manifest(), path, replace=True)  # the place is named after all that decides it
+        if not path.exists():
+            prepare_manifest(self.manifest(), path)
 
 
 @dataclass(frozen=True)

@@ -66,12 +66,19 @@ class Reproduction:
         )
 
     def make(self, data: Data) -> str:
-        """Make a dataset; the reason if that fails, which its cells will meet again."""
+        """Make a dataset; the reason if that fails."""
         return self._alone(data.name, _make, data)
 
-    def run(self, cell: Cell) -> str:
-        """Train and judge; the reason if that fails."""
-        self.folder.fail(cell.training, "")
+    def lacks(self, cell: Cell, made: Mapping[Data, str]) -> str:
+        """Why one of a cell's datasets could not be made; empty if they are all there."""
+        return next((made[data] for data in cell.data if made.get(data)), "")
+
+    def run(self, cell: Cell, lacks: str = "") -> str:
+        """Train and judge; the reason if that fails, which may be that it `lacks` a dataset."""
+        self.folder.fail(cell.training, lacks)
+        if lacks:
+            self.listener.finished(cell.label, lacks)
+            return lacks
         reason = self._alone(cell.label, _train_and_judge, cell, self.device)
         if reason not in ("", STOPPED) and not self.folder.failure(cell.training):  # killed, it could not write it down
             self.folder.fail(cell.training, reason)
@@ -108,8 +115,8 @@ def reproduce(
     failures: dict[str, str] = {}
     with ThreadPoolExecutor(workers) as pool:
         try:
-            list(pool.map(this.make, data))
-            running = {pool.submit(this.run, cell): cell for cell in cells}
+            made = dict(zip(data, pool.map(this.make, data), strict=True))
+            running = {pool.submit(this.run, cell, this.lacks(cell, made)): cell for cell in cells}
             for future in as_completed(running):
                 if reason := future.result():
                     failures[running[future].label] = reason

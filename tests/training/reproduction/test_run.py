@@ -72,6 +72,19 @@ def test_cells_are_trained_judged_and_shown_and_one_that_fails_stops_nobody(tmp_
     assert Reproduction(table, tmp_path).data == []
 
 
+def test_a_dataset_that_cannot_be_made_is_tried_once_and_its_cells_say_why(tmp_path: Path) -> None:
+    """Each of its cells played it again, to the same end: hours for the cube."""
+    table, heard = small_table(), Heard()
+    (data,) = table.data
+    lock = Folder(tmp_path).dataset(data).with_suffix(".lock")
+    lock.mkdir(parents=True)  # in the way
+    failures = reproduce(table, tmp_path, 1, "cpu", heard)
+    assert heard.words == [f"{data.name}: making the dataset"]
+    assert failures == {cell.label: heard.ended[data.name] for cell in table.cells}
+    assert lock.name in failures["head, seed 0"]
+    assert "0 of 2 cells are done, 2 failed." in (tmp_path / "small-cpu.md").read_text()
+
+
 def test_some_cells_of_a_table_are_chosen_by_their_names(tmp_path: Path) -> None:
     table = small_table()
     chosen = Reproduction(table, tmp_path, only="lewm")
