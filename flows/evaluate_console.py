@@ -15,7 +15,8 @@ from flows.train_console import training_errors
 
 if TYPE_CHECKING:
     from training.config import CheckpointName, Device
-    from training.evaluation.evaluate import Evaluation, Say
+    from training.evaluation.evaluate import Evaluation
+    from training.evaluation.latents import Say
 
 
 def judge(

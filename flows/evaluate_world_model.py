@@ -20,7 +20,8 @@ from flows.threads import sleeping_threads
 from training.config import CheckpointName, Device
 
 if TYPE_CHECKING:
-    from training.evaluation.evaluate import Evaluation, Say
+    from training.evaluation.evaluate import Evaluation
+    from training.evaluation.latents import Say
 
 heard_by: HeardBy[Say] = HeardBy()
 

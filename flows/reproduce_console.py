@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from flows.console import errors, terminal
+from flows.threads import sleeping_threads
 from flows.train_console import training_errors
 from labeling.run import RunError
 from training.reproduction.beyond import BEYOND
@@ -60,6 +61,7 @@ def reproduce(
     name: str, scale: ScaleName, out: Path, workers: int, device: Device, flow: bool, videos: Path | None, only: str
 ) -> None:
     """Run what is left of a table, here or as a Prefect flow run; exit code 1 if a cell failed."""
+    sleeping_threads()  # also in the processes of its cells
     with training_errors(goes_on=True), _known_tables():
         table = build(name, scale, videos)
         _skip_if_something_is_missing(table)

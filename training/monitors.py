@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -185,9 +186,9 @@ def _set_distances(centres: np.ndarray, member: np.ndarray) -> np.ndarray:
     count = len(member)
     used = np.flatnonzero(member.any(axis=0))
     kernel = np.zeros((count, count))
-    for one in used:
-        for other in used:
-            squares = np.square(centres[:, None, one] - centres[None, :, other]).sum(axis=-1)
-            kernel += np.exp(-squares / (2 * REACH**2)) * (member[:, None, one] & member[None, :, other])
+    for one, other in combinations_with_replacement(used, 2):
+        squares = np.square(centres[:, None, one] - centres[None, :, other]).sum(axis=-1)
+        near = np.exp(-squares / (2 * REACH**2)) * (member[:, None, one] & member[None, :, other])
+        kernel += near if one == other else near + near.T
     own = np.diag(kernel)
     return own[:, None] + own[None, :] - 2 * kernel

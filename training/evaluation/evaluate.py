@@ -7,7 +7,6 @@ What was not judged is said. The result is plain data, written as JSON, Markdown
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,15 @@ from training import monitors
 from training.dataset import Dataset, DatasetError, observations, open_dataset
 from training.dataset_format import SplitName
 from training.evaluation.geometry import distance_correlation
-from training.evaluation.latents import Quantity, Seen, episode_of, of_the_world, quantities, to_fit_and_judge
+from training.evaluation.latents import Quantity, Say, Seen, episode_of, of_the_world, quantities, to_fit_and_judge
 from training.evaluation.prediction import prediction_errors
 from training.evaluation.probes import Reading, Task, linear_probe, network_probe
-from training.evaluation.success import Success, nball_ways, try_out, world_of
+from training.evaluation.success import Success, nball_ways, of_nball, try_out, world_of
 from training.evaluation.trips import Trip, make_trips
 from training.world_model import WorldModel
 
 FITTED, JUDGED = 50_000, 5_000  # frames that probes learn from, and are judged by
 AHEAD = 8  # steps
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -93,8 +90,7 @@ def evaluate(
     """
     say = say or (lambda what: None)
     names = dataset.category_names
-    say("encoding frames")
-    fitted, held_out = to_fit_and_judge(model, dataset, split, FITTED, JUDGED)
+    fitted, held_out = to_fit_and_judge(model, dataset, split, FITTED, JUDGED, say)
     knowledge, notes, left_out = dict[str, Knowledge](), list[str](), dict[str, list[str]]()
     known = quantities(fitted, names) | _told(fitted, dataset, notes)
     asked = quantities(held_out, names) | _told(held_out, dataset, [])
@@ -145,7 +141,7 @@ def evaluate(
 
 def _too_far(model: WorldModel, dataset: Dataset, split: SplitName) -> list[str]:
     """Which of the ways to plan in n-ball no episode is long enough for."""
-    ways = nball_ways(model, dataset, split) if world_of(dataset).name == "nball" else {}
+    ways = nball_ways(model, dataset, split) if of_nball(dataset) else {}
     left_out = [
         f"{horizon} steps ahead with {context} frames seen" for (horizon, context), fits in ways.items() if not fits
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Protocol, runtime_checkable
 
@@ -14,6 +14,7 @@ from training.dataset_format import SplitName
 from training.envs import Environment
 from training.world_model import WorldModel
 
+Say = Callable[[str], None]  # hears what is being done
 MEMORY = 1 << 30  # bytes of the dataset that are held while frames are drawn from it
 BATCH = 250
 ONE_IN = 10  # training episodes that are judged where no others are
@@ -38,8 +39,13 @@ class Seen:
         return replace(self, **{name: one[rows] for name, one in columns.items() if isinstance(one, np.ndarray)})
 
 
-def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, seed: int = 0) -> Seen:
-    """Latents of `count` frames of a split, drawn without repetition; if there are fewer, of almost all."""
+def encoded(
+    model: WorldModel, dataset: Dataset, split: SplitName, count: int, seed: int = 0, say: Say | None = None
+) -> Seen:
+    """Latents of `count` frames of a split, drawn without repetition; if there are fewer, of almost all.
+
+    `say` hears how far it is.
+    """
     there = int(dataset.episode_length[dataset.split(split)].sum())
     # Batches are whole: where all frames count, they are cut so that next to none are left over.
     size = there // -(-there // BATCH) if 0 < there < count else BATCH
@@ -48,6 +54,8 @@ def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, s
     for number, batch in enumerate(windows.batches(epoch=0)):
         if number * size >= count:
             break
+        if say:
+            say(f"encoding frames, {number * size:,} of {min(there, count):,}")
         found = {
             "latents": model.encode(batch.frames[:, 0]).float().cpu(), "frames": batch.rows,
             "boxes": batch.boxes[:, 0], "present": batch.present[:, 0], "category": batch.category,
@@ -62,15 +70,16 @@ def encoded(model: WorldModel, dataset: Dataset, split: SplitName, count: int, s
 
 
 def to_fit_and_judge(
-    model: WorldModel, dataset: Dataset, split: SplitName, fitted: int, judged: int
+    model: WorldModel, dataset: Dataset, split: SplitName, fitted: int, judged: int, say: Say | None = None
 ) -> tuple[Seen, Seen]:
     """Training frames that probes learn from, and frames of other episodes, of `split`, that they are judged by.
 
     Where training episodes are judged, every tenth is, and probes learn from the rest.
     """
     if split != "train":
-        return encoded(model, dataset, "train", fitted), encoded(model, dataset, split, judged, seed=1)
-    seen = encoded(model, dataset, "train", fitted + judged)
+        known = encoded(model, dataset, "train", fitted, say=say)
+        return known, encoded(model, dataset, split, judged, seed=1, say=say)
+    seen = encoded(model, dataset, "train", fitted + judged, say=say)
     episode = episode_of(dataset, seen.frames)
     there = np.unique(episode)
     if len(there) < 2:

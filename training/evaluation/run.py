@@ -9,7 +9,8 @@ from training.config import CheckpointName, Device, TrainError
 from training.dataset_format import SplitName
 from training.devices import available
 from training.evaluation import page
-from training.evaluation.evaluate import Evaluation, Say, dataset_of, evaluate
+from training.evaluation.evaluate import Evaluation, dataset_of, evaluate
+from training.evaluation.latents import Say
 from training.run_folder import refuse_links_in
 from training.world_model import load
 

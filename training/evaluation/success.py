@@ -19,6 +19,7 @@ from training.dataset import Dataset, DatasetError
 from training.dataset_format import SplitName
 from training.envs import Environment, make
 from training.envs.visitor import Visitor
+from training.evaluation.latents import Say
 from training.planning.planner import find_actions, trained_range
 from training.planning.receding import Goal, drive
 from training.planning.settings import PLANNERS, DriveConfig, PlanConfig
@@ -29,7 +30,6 @@ STARTS = 50  # as LeWM has it; each is planned for many times
 NBALL_STARTS = 100  # for each of six ways to plan once
 APART = 25  # actions from a start to its goal, where plans are made anew on the way
 
-Say = Callable[[str], None]
 Trial = TypeVar("Trial")
 
 
@@ -99,7 +99,7 @@ def try_out(
     Without a number of starts, as many as is usual for the world. Seeds for which no starts are left are not counted.
     """
     say = say or (lambda what: None)
-    if world_of(dataset).name != "nball":
+    if not of_nball(dataset):
         again = partial(many_plans, model, dataset, split, starts=starts or STARTS, say=say)
         return [_pooled(with_seeds(again, range(seeds)))]
     found, ways = [], [way for way, fits in nball_ways(model, dataset, split).items() if fits]
@@ -185,6 +185,11 @@ def anew(model: WorldModel, apart: int, seed: int) -> tuple[PlanConfig, DriveCon
     """How plans are made again and again on the way to goals that are so many actions away."""
     steps = -(-apart // model.config.skip)
     return PLANNERS["lewm"].model_copy(update={"horizon": steps, "seed": seed}), DriveConfig(keep=steps)
+
+
+def of_nball(dataset: Dataset) -> bool:
+    """Whether episodes were played in n-ball; nothing is opened to tell."""
+    return dataset.world is not None and dataset.world.environment == "nball"
 
 
 def world_of(dataset: Dataset) -> Environment:
