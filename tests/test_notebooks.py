@@ -54,7 +54,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_label_and_look(tmp_path: Path) -> None:
     cells = executed("label_and_look", tmp_path)
     said = printed(cells)
@@ -67,7 +67,7 @@ def test_label_and_look(tmp_path: Path) -> None:
     assert (tmp_path / "label_and_look" / "report" / "index.html").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_train_and_plan(tmp_path: Path) -> None:
     cells = executed("train_and_plan", tmp_path)
     said = printed(cells)

@@ -60,7 +60,7 @@ def test_every_second_of_a_run_is_counted_once(load: ModuleType) -> None:
     assert parts["tables and summary"] > 40.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_sixty_videos_leave_little_behind(load: ModuleType, tmp_path: Path) -> None:
     run = load.start(load.make_clips(tmp_path / "clips", VIDEOS), tmp_path / "flow", "--flow")
     load.watch(run)

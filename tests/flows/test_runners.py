@@ -197,7 +197,7 @@ def test_training_judging_and_cells_wait_for_their_turn_too(api: str, monkeypatc
     monkeypatch.setattr(train_world_model, "training_progress", lambda *_: nullcontext())
     monkeypatch.setattr("training.trainer.train", lambda *_: begun.append("train") or SimpleNamespace(validation={}))
     monkeypatch.setattr("training.evaluation.run.evaluate_run", lambda *_: begun.append("judge"))
-    cell = SimpleNamespace(device="auto", run=lambda _: begun.append("cell"))
+    cell = SimpleNamespace(device="auto", run=lambda *_: begun.append("cell"))
     run = Path("run")
     work = (
         lambda: train_world_model.train_model.fn(run, run, None, False, "auto", None),
