@@ -77,7 +77,7 @@ def test_states_are_enough_to_draw_the_pictures_and_to_go_on(name):
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_episodes_that_share_a_world_go_on_as_if_each_had_its_own(name):
-    """Fifty open worlds of the cube took 17 GB."""
+    """Thirty open worlds of the cube took ten gigabytes."""
     states, actions, pictures = played(name)
     early, late = (Visitor(opened(name), states[first]) for first in (0, 40))
     assert isinstance(early, Environment)
