@@ -51,7 +51,7 @@ def prepare(
     validation: float | None, replace: bool,
 ) -> None:  # fmt: skip
     """Make a dataset; what the user chose counts over what a manifest says. Exit code 1 if something was left out."""
-    with training_errors():
+    with training_errors(goes_on=True):
         from training.prepare import prepare as make
 
         given = {name: value for name, value in choice.items() if value is not None}
@@ -77,7 +77,7 @@ def simulate(
             _refuse({"videos": videos, **chosen}, advice)
         prepare(Path(environment), out, None, None, {"size": size}, validation, replace)
         return
-    with training_errors():
+    with training_errors(goes_on=True):
         from training.dataset_format import DatasetError
         from training.simulate import simulate as make
         from training.simulate import simulate_videos

@@ -2,17 +2,18 @@
 
 `DatasetWriter` checks one take after another (frames, actions, boxes), appends it to the flat columns in chunks, and at
 the end chooses the split, computes the statistics of the training episodes and puts the dataset in its place: it is
-there and complete, or not there at all. A take that is refused leaves nothing behind; the others go on.
+there and complete, or not there at all. A take that is refused leaves nothing behind; the others go on. What a process
+that was stopped or killed has written is not lost: the next one goes on from there (`training.dataset_draft`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from glob import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,7 +21,9 @@ from typing import Any, Self
 import numpy as np
 import zarr
 
-from labeling.zarr_io import ROWS, write_array
+from labeling.zarr_io import write_array
+from training import dataset_draft
+from training.dataset_columns import Column
 from training.dataset_format import (
     EMPTY,
     KIND,
@@ -36,7 +39,8 @@ from training.dataset_format import (
 from training.dataset_statistics import statistics
 from training.manifest import Split
 
-CHUNK_BYTES = 4 << 20  # of frames: enough to be read at the disk's speed, little enough to mix many of them
+SAVE_EVERY = 20.0  # seconds: so much is done again after a kill, at most
+SAVING_SHARE = 20  # the journal is written so seldom that it takes a twentieth of the time at most
 OUTSIDE = 0.01  # of the frame that a box may stand out: half a pixel of a small video. It is cut off.
 
 
@@ -65,31 +69,45 @@ class Layout:
 class DatasetWriter:
     """Writes one dataset; use it in a `with` block and call `finish` at its end."""
 
-    def __init__(self, path: str | Path, layout: Layout) -> None:
+    def __init__(self, path: str | Path, layout: Layout, recipe: str = "") -> None:
+        """With a `recipe`, what an earlier process left of the same dataset is gone on with."""
         self.path, self.layout = Path(path), layout
         refuse_to_replace(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_left_overs(self.path)
-        self._draft = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
-        self._root = zarr.create_group(str(self._draft), zarr_format=3, overwrite=True)
-        self._columns = {name: _Column(self._root, name, shape, kind) for name, (shape, kind) in self._shapes().items()}
-        self._episodes: list[tuple[int, int, int, int]] = []  # offset, length, source, start
-        self._category: list[np.ndarray] = []
-        self._instance: list[np.ndarray] = []
-        self._sources: dict[str, int] = {}
-        self._digest = hashlib.sha256()
-        self.rows = 0
+        self._draft, self._journal = dataset_draft.begin(self.path, recipe)
+        there = self._journal.rows
+        self._root = zarr.open_group(str(self._draft), mode="r+" if there else "w", zarr_format=3)
+        self._columns = {
+            name: Column(self._root, name, shape, kind, there) for name, (shape, kind) in self._shapes().items()
+        }
+        self._saved, self._saving, self._closed = time.monotonic(), 0.0, False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        shutil.rmtree(self._draft, ignore_errors=True)
+        if error is None or isinstance(error, DatasetError) or not self._goes_on():
+            shutil.rmtree(self._draft, ignore_errors=True)
+
+    @property
+    def rows(self) -> int:
+        """Frames written so far."""
+        return self._journal.rows
 
     @property
     def episodes(self) -> int:
         """Takes written so far."""
-        return len(self._episodes)
+        return len(self._journal.episodes)
+
+    @property
+    def looked_at(self) -> int:
+        """Takes that were given so far, also to an earlier process; the next one is the one after these."""
+        return self._journal.looked_at
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """File -> why it, or a part of it, was left out."""
+        return self._journal.problems
 
     def add(self, take: Take) -> None:
         """Append a take; DatasetError, and nothing is changed, if something about it is wrong."""
@@ -99,41 +117,71 @@ class DatasetWriter:
             for column in self._columns.values():
                 column.cut_back(self.rows)
             raise
-        length = self._columns["frames"].rows - self.rows
-        source = self._sources.setdefault(take.source, len(self._sources))
-        self._episodes.append((self.rows, length, source, take.start))
-        self._category.append(take.category)
-        self._instance.append(take.instance)
-        self._digest.update(digest)
-        self.rows += length
+        source = self._journal.sources.setdefault(take.source, len(self._journal.sources))
+        self._journal.episodes.append(
+            dataset_draft.Episode(
+                offset=self.rows, length=self._columns["frames"].rows - self.rows, source=source, start=take.start,
+                category=take.category.tolist(), instance=take.instance.tolist(), digest=digest,
+            )
+        )  # fmt: skip
+        self._journal.looked_at += 1
+        # A journal names all episodes so far: writing it takes longer, the more there are.
+        if time.monotonic() - self._saved > max(SAVE_EVERY, SAVING_SHARE * self._saving):
+            self._save()
+
+    def leave_out(self, take: Take, reason: str) -> None:
+        """Remember why a take was refused."""
+        self.problems.setdefault(take.source, reason)
+        self._journal.looked_at += 1
 
     def finish(self, name: str, categories: Sequence[DatasetCategory], split: Split, **facts: Any) -> Dataset:
         """Write tables and statistics and put the dataset in its place; `facts` join its attributes."""
-        if not self._episodes:
+        episodes = self._journal.episodes
+        if not episodes:
             raise DatasetError(f"{self.path}: there is not one usable episode, so no dataset is made.")
+        self._save()
+        self._closed = True
         for column in self._columns.values():
             column.finish()
-        used = max(len(kinds) for kinds in self._category)
+        used = max(len(one.category) for one in episodes)
         for object_column in ("present", *OBJECT_COLUMNS):
             if object_column in self._columns:
                 array = self._columns[object_column].array
                 array.resize((self.rows, used, *array.shape[2:]))
-        table = np.array(self._episodes, np.int64)
+        table = np.array([[one.offset, one.length, one.source, one.start] for one in episodes], np.int64)
         held_out = split.choose(len(table))
         for index, fact in enumerate(("offset", "length", "source", "start")):
             write_array(self._root, f"episode_{fact}", np.ascontiguousarray(table[:, index]))
         write_array(self._root, "episode_split", held_out.astype(np.uint8))
-        write_array(self._root, "category", _padded(self._category, used))
-        write_array(self._root, "instance", _padded(self._instance, used))
+        write_array(self._root, "category", _padded([one.category for one in episodes], used))
+        write_array(self._root, "instance", _padded([one.instance for one in episodes], used))
         listed = category_table(categories)
-        self._digest.update(repr([listed, held_out.tolist(), self.layout]).encode())
+        content = hashlib.sha256(b"".join(bytes.fromhex(one.digest) for one in episodes))
+        content.update(repr([listed, held_out.tolist(), self.layout]).encode())
         self._root.update_attributes({
-            "schema": SCHEMA, "kind": KIND, "name": name, "sources": list(self._sources), "categories": listed,
+            "schema": SCHEMA, "kind": KIND, "name": name, "sources": list(self._journal.sources), "categories": listed,
             "statistics": statistics(self._root, table[~held_out, 0], table[~held_out, 1]), **facts,
         })  # fmt: skip
-        self._root.update_attributes({"fingerprint": self._digest.hexdigest(), "complete": True})
-        self._settle()
+        self._root.update_attributes({"fingerprint": content.hexdigest(), "complete": True})
+        dataset_draft.settle(self._draft, self.path)
         return open_dataset(self.path)
+
+    def _goes_on(self) -> bool:
+        """Keep the draft for the next process; whether there is anything to keep."""
+        if not (self._journal.recipe and self._journal.episodes):
+            return False
+        if not self._closed:
+            with suppress(OSError):  # a full disk: what was saved last will do
+                self._save()
+        return self._draft.exists()
+
+    def _save(self) -> None:
+        began = time.monotonic()
+        for column in self._columns.values():
+            column.flush()
+        self._journal.save(self._draft)
+        self._saved = time.monotonic()
+        self._saving = self._saved - began
 
     def _shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
         count = self.layout.objects
@@ -145,7 +193,7 @@ class DatasetWriter:
             shapes[name] = ((count, OBJECT_COLUMNS[name]) if name in OBJECT_COLUMNS else (numbers,), "f4")
         return shapes
 
-    def _append(self, take: Take) -> bytes:
+    def _append(self, take: Take) -> str:
         digest = hashlib.sha256(f"{take.source}\0{take.start}".encode())
         columns = checked(take, self.layout)
         for name, rows in columns.items():
@@ -162,64 +210,7 @@ class DatasetWriter:
         length, expected = frames.rows - self.rows, len(columns["actions"])
         if length != expected:
             raise DatasetError(f"{take.source} has {length} frames from frame {take.start} on, its labels {expected}.")
-        return digest.digest()
-
-    def _settle(self) -> None:
-        """Put the finished draft in its place; an older dataset there makes way."""
-        old = self.path.with_name(f".{self.path.name}.{os.getpid()}.old")
-        if self.path.exists():
-            os.replace(self.path, old)
-        os.replace(self._draft, self.path)
-        shutil.rmtree(old, ignore_errors=True)
-
-
-class _Column:
-    """A flat array that grows; whole chunks go to disk."""
-
-    def __init__(self, root: zarr.Group, name: str, shape: tuple[int, ...], kind: str) -> None:
-        row_bytes = max(1, int(np.prod(shape)) * np.dtype(kind).itemsize)
-        # A power of two, which the lengths of episodes are often multiples of.
-        rows = 1 << int(np.clip(np.log2(CHUNK_BYTES / row_bytes), 0, 10)) if name == "frames" else ROWS
-        chunks = (rows, *(max(1, length) for length in shape))
-        # Looking whether a chunk is all 0 would take four times as long as writing it.
-        self.array = root.create_array(
-            name, shape=(0, *shape), dtype=kind, chunks=chunks, fill_value=0, config={"write_empty_chunks": True}
-        )
-        self._buffer = np.zeros((rows, *shape), kind)
-        self._written = 0  # rows on disk, a multiple of the chunk
-        self._waiting = 0
-
-    @property
-    def rows(self) -> int:
-        return self._written + self._waiting
-
-    def append(self, rows: np.ndarray) -> None:
-        while len(rows):
-            fits = min(len(rows), len(self._buffer) - self._waiting)
-            self._buffer[self._waiting : self._waiting + fits] = rows[:fits]
-            self._waiting += fits
-            rows = rows[fits:]
-            if self._waiting == len(self._buffer):
-                self._write()
-                self._written, self._waiting = self.rows, 0
-
-    def cut_back(self, rows: int) -> None:
-        """Forget all that comes after the first `rows` rows."""
-        if rows < self._written:
-            whole = rows // len(self._buffer) * len(self._buffer)
-            self._buffer[: rows - whole] = self.array[whole:rows]
-            self._written = whole
-        self._waiting = rows - self._written
-
-    def finish(self) -> None:
-        self._write()
-        self.array.resize((self.rows, *self.array.shape[1:]))
-
-    def _write(self) -> None:
-        if self.array.shape[0] < self.rows:
-            self.array.resize((self.rows, *self.array.shape[1:]))
-        if self._waiting and self.array.size:
-            self.array[self._written : self.rows] = self._buffer[: self._waiting]
+        return digest.hexdigest()
 
 
 def checked(take: Take, layout: Layout) -> dict[str, np.ndarray]:
@@ -301,27 +292,8 @@ def _slotted(rows: np.ndarray, present: np.ndarray, slots: int) -> np.ndarray:
     return out
 
 
-def _padded(rows: Sequence[np.ndarray], slots: int) -> np.ndarray:
+def _padded(rows: Sequence[Sequence[int]], slots: int) -> np.ndarray:
     table = np.full((len(rows), slots), EMPTY, np.int32)
     for row, values in zip(table, rows, strict=True):
         row[: len(values)] = values
     return table
-
-
-def _remove_left_overs(path: Path) -> None:
-    """Remove drafts of runs that were killed."""
-    for kind in ("part", "old"):
-        for draft in path.parent.glob(f".{escape(path.name)}.*.{kind}"):
-            owner = draft.suffixes[-2].removeprefix(".")
-            if not (owner.isdigit() and _runs(int(owner))):
-                shutil.rmtree(draft, ignore_errors=True)
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it is somebody else's
-        return True
-    return process != os.getpid()

@@ -129,7 +129,7 @@ def write_dataset(
     """Write the takes of a source as a dataset, unless that very dataset is there already.
 
     One that was made of the same source, when that was different or with other settings, makes way; one that was made
-    of something else only with `replace`.
+    of something else only with `replace`. What an earlier call left unfinished is gone on with.
     """
     recipe = digest(schema=SCHEMA, source=source.recipe, split=split.model_dump(mode="json"), name=name)
     refuse_to_replace(out)
@@ -138,18 +138,20 @@ def write_dataset(
             return _described(known, new=False)
         if not replace:
             _refuse_other_origin(known, source.origin)
-    problems: dict[str, str] = {}
     reported = 0.0
+    with DatasetWriter(out, source.layout, recipe) as writer:
+        problems = writer.problems
 
-    def report(file: str, reason: str) -> None:
-        problems.setdefault(file, reason)
+        def report(file: str, reason: str) -> None:
+            problems.setdefault(file, reason)
 
-    with DatasetWriter(out, source.layout) as writer:
-        for take in source.takes(report):
+        if progress:
+            progress(writer.rows, source.frames)
+        for take in source.takes(report, writer.looked_at):
             try:
                 writer.add(take)
             except (DatasetError, VideoError) as error:
-                report(take.source, str(error))
+                writer.leave_out(take, str(error))
             if progress and time.monotonic() - reported > REPORT_EVERY:
                 progress(writer.rows, source.frames)
                 reported = time.monotonic()

@@ -31,8 +31,8 @@ class Source(Protocol):
     recipe: str  # a hash of all that decides the dataset
     frames: int  # about how many there will be
 
-    def takes(self, report: Report) -> Iterator[Take]:
-        """All takes in a fixed order; what cannot be used is reported and left out."""
+    def takes(self, report: Report, first: int = 0) -> Iterator[Take]:
+        """The takes from number `first` on, in a fixed order; what cannot be used is reported and left out."""
 
 
 def longest_episode(asked: int, takes: int, frames: int) -> int:

@@ -71,21 +71,24 @@ class Episodes:
         extra |= {name: OBJECT_COLUMNS[name] for name in self._knows}
         self.layout = Layout((config.size, config.size), self._world.action_size, len(self._kept), extra)
 
-    def takes(self, report: Report) -> Iterator[Take]:
+    def takes(self, report: Report, first: int = 0) -> Iterator[Take]:
         """One take an episode."""
-        for first in range(0, self._source.episodes, GROUP):
-            count = min(GROUP, self._source.episodes - first)
-            for states, actions, boxes in self._played(first // GROUP, count):
+        while first < self._source.episodes:
+            after = min(first - first % GROUP + GROUP, self._source.episodes)
+            for states, actions, boxes in self._played(first, after):
                 yield self._take(states, actions, boxes)
+            first = after
 
-    def _played(self, group: int, count: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """States (T, ...), actions (T, A) and boxes (T, n, 4) of the first `count` episodes of a group."""
+    def _played(self, first: int, after: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """States (T, ...), actions (T, A) and boxes (T, n, 4) of some episodes of a group."""
         frames, world = self._source.frames, self._world
+        group, some = first // GROUP, range(first % GROUP, (after - 1) % GROUP + 1)
         if isinstance(world, Batched):
             states, actions = world.play(np.random.default_rng([self._seed, group]), GROUP, frames)
-            yield from zip(states[:count], actions[:count], world.boxes_of(states[:count]), strict=True)
+            states, actions = states[some.start : some.stop], actions[some.start : some.stop]
+            yield from zip(states, actions, world.boxes_of(states), strict=True)
             return
-        for number in range(count):
+        for number in some:
             yield _one_by_one(world, np.random.default_rng([self._seed, group, number]), frames)
 
     def _take(self, states: np.ndarray, actions: np.ndarray, corners: np.ndarray) -> Take:
