@@ -22,7 +22,7 @@ from training.config import Device
 from training.reproduction.beyond import BEYOND
 from training.reproduction.cells import Cell, Data
 from training.reproduction.page import markdown
-from training.reproduction.run import Listener, Reproduction
+from training.reproduction.run import Listener, Reproduction, shared
 from training.reproduction.scale import ScaleName
 from training.reproduction.tables import TABLES, build
 
@@ -63,7 +63,8 @@ def reproduce_paper(
     runner: ThreadPoolTaskRunner[None] = ThreadPoolTaskRunner(max_workers=workers)
     with runner:
         try:
-            making = {one: runner.submit(make_dataset, {"this": this, "data": one}) for one in data}
+            each = shared(workers, len(data))
+            making = {one: runner.submit(make_dataset, {"this": this, "data": one, "workers": each}) for one in data}
             made = {one: _why(future) for one, future in making.items()}
             running: dict[PrefectFuture[None], Cell] = {
                 runner.submit(run_cell, {"this": this, "cell": cell, "lacks": this.lacks(cell, made)}): cell
@@ -81,9 +82,9 @@ def reproduce_paper(
 
 
 @task(cache_policy=NO_CACHE, task_run_name="make {data.name}")
-def make_dataset(this: Reproduction, data: Data) -> None:
+def make_dataset(this: Reproduction, data: Data, workers: int) -> None:
     """Make a dataset."""
-    if reason := this.make(data):
+    if reason := this.make(data, workers):
         raise JobFailed(reason)
 
 

@@ -21,6 +21,7 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
 
 from labeling.jobs import Job
+from labeling.lifetime import end_with_parent
 from labeling.problems import RunError
 from labeling.profiles import has_networks
 
@@ -45,7 +46,7 @@ def make_runner(name: RunnerName, workers: int, address: str | None = None) -> T
     if name == "threads":
         return ThreadPoolTaskRunner(max_workers=workers)
     if name == "processes":
-        return Processes(max_workers=workers, initializer=end_with_the_flow)
+        return Processes(max_workers=workers, initializer=end_with_parent)
     return _dask(workers, address)
 
 
@@ -61,22 +62,6 @@ class Processes(ProcessPoolTaskRunner):
 
     def _forward_subprocess_messages(self) -> None:
         self._settings.run(super()._forward_subprocess_messages)
-
-
-def end_with_the_flow() -> None:
-    """End this process when the one that started it is gone: a pool's processes would wait for ever."""
-    import os
-    import threading
-    from multiprocessing import connection, parent_process
-
-    parent = parent_process()
-    assert parent is not None, "this is called in the processes of a pool"
-
-    def watch(sentinel: int = parent.sentinel) -> None:
-        connection.wait([sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _dask(workers: int, address: str | None) -> TaskRunner[Any]:

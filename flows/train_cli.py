@@ -87,6 +87,9 @@ def simulate(
     size: Size = None,
     validation: Validation = None,
     replace: Replace = False,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes that play push_t, reacher or cube for a dataset; 0: one a core.")
+    ] = 0,
 ) -> None:
     """Play episodes of a simulator and write them as a dataset with exact boxes, states and actions.
 
@@ -97,7 +100,7 @@ def simulate(
     from flows import train_console
 
     options = {"balls": balls, "episodes": episodes, "frames": frames, "seed": seed}
-    train_console.simulate(environment, out, videos, size, validation, options, replace)
+    train_console.simulate(environment, out, videos, size, validation, options, replace, workers)
 
 
 @app.command()

@@ -48,7 +48,7 @@ def training_errors(goes_on: bool = False) -> Iterator[None]:
 
 def prepare(
     source: Path, out: Path | None, videos: Path | None, store: Path | None, choice: Mapping[str, Any],
-    validation: float | None, replace: bool,
+    validation: float | None, replace: bool, workers: int = 0,
 ) -> None:  # fmt: skip
     """Make a dataset; what the user chose counts over what a manifest says. Exit code 1 if something was left out."""
     with training_errors(goes_on=True):
@@ -60,14 +60,14 @@ def prepare(
         held_out = {} if validation is None else {"validation": validation}
         split = _on_top(manifest.split if manifest else Split(), held_out)
         with _frames_bar("preparing") as progress:
-            made = make(source, out, videos, config, split, store, progress, replace)
+            made = make(source, out, videos, config, split, store, progress, replace, workers or os.cpu_count() or 1)
         print_dataset(made)
         sys.exit(1 if made.problems else 0)
 
 
 def simulate(
     environment: str, out: Path | None, videos: Path | None, size: int | None, validation: float | None,
-    options: Mapping[str, int | None], replace: bool,
+    options: Mapping[str, int | None], replace: bool, workers: int,
 ) -> None:  # fmt: skip
     """Make a dataset from a simulator, or from a manifest that names one; or videos. What is None was not chosen."""
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -75,7 +75,7 @@ def simulate(
         with training_errors():
             advice = f"with a manifest, which makes one dataset: change {environment}, or name a simulator instead."
             _refuse({"videos": videos, **chosen}, advice)
-        prepare(Path(environment), out, None, None, {"size": size}, validation, replace)
+        prepare(Path(environment), out, None, None, {"size": size}, validation, replace, workers)
         return
     with training_errors(goes_on=True):
         from training.dataset_format import DatasetError
@@ -92,7 +92,10 @@ def simulate(
         with _frames_bar("simulating") as progress:
             try:
                 if out is not None:
-                    made = make(environment, out, size=size, split=split, progress=progress, replace=replace, **chosen)
+                    made = make(
+                        environment, out, size=size, split=split, progress=progress, replace=replace,
+                        workers=workers or os.cpu_count() or 1, **chosen,
+                    )  # fmt: skip
                 elif videos is not None:
                     paths = simulate_videos(environment, videos, progress=progress, **chosen)
             except ValueError as error:  # an unknown simulator, or one that does not take these options

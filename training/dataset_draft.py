@@ -36,7 +36,7 @@ class Journal(BaseModel, extra="forbid"):
     """How far a draft is."""
 
     recipe: str  # of the dataset; empty: nobody goes on from this draft
-    looked_at: int = 0  # takes, also those that were refused
+    refused: int = 0  # takes
     sources: dict[str, int] = {}
     episodes: list[Episode] = []
     problems: dict[str, str] = {}  # file -> why it was left out
@@ -45,6 +45,11 @@ class Journal(BaseModel, extra="forbid"):
     def rows(self) -> int:
         """Frames of all episodes."""
         return self.episodes[-1].offset + self.episodes[-1].length if self.episodes else 0
+
+    @property
+    def looked_at(self) -> int:
+        """Takes that were given: a take counts once its episode is listed, so that nothing comes in between."""
+        return len(self.episodes) + self.refused
 
     def save(self, draft: Path) -> None:
         """Write it down; the rows have to be on disk."""

@@ -86,7 +86,7 @@ class DatasetWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if error is None or isinstance(error, DatasetError) or not self._goes_on():
+        if error is None or not self._goes_on():
             shutil.rmtree(self._draft, ignore_errors=True)
 
     @property
@@ -124,7 +124,6 @@ class DatasetWriter:
                 category=take.category.tolist(), instance=take.instance.tolist(), digest=digest,
             )
         )  # fmt: skip
-        self._journal.looked_at += 1
         # A journal names all episodes so far: writing it takes longer, the more there are.
         if time.monotonic() - self._saved > max(SAVE_EVERY, SAVING_SHARE * self._saving):
             self._save()
@@ -132,7 +131,7 @@ class DatasetWriter:
     def leave_out(self, take: Take, reason: str) -> None:
         """Remember why a take was refused."""
         self.problems.setdefault(take.source, reason)
-        self._journal.looked_at += 1
+        self._journal.refused += 1
 
     def finish(self, name: str, categories: Sequence[DatasetCategory], split: Split, **facts: Any) -> Dataset:
         """Write tables and statistics and put the dataset in its place; `facts` join its attributes."""

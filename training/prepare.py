@@ -49,7 +49,7 @@ class Prepared:
 def prepare(
     source: str | Place, out: str | Path | None = None, videos: str | Place | None = None,
     config: PrepareConfig | None = None, split: Split | None = None, store: str | Place | None = None,
-    progress: Progress | None = None, replace: bool = False,
+    progress: Progress | None = None, replace: bool = False, workers: int = 1,
 ) -> Prepared:  # fmt: skip
     """Make the dataset of `source`.
 
@@ -62,13 +62,14 @@ def prepare(
         store: The label store of the videos in a LeRobot folder.
         progress: Called now and then with frames done and expected.
         replace: A dataset at `out` that was made of something else makes way; otherwise it is refused.
+        workers: Processes that play a slow simulator.
     """
     path = place(source)
     if path.suffix.lower() in MANIFESTS:
         manifest = load_manifest(path)
         _refuse({"--store": store}, f"a manifest: it names its own. Change source.store in {path}")
         updates = {name: value for name, value in (("settings", config), ("split", split)) if value is not None}
-        return prepare_manifest(manifest.model_copy(update=updates), out, videos, progress, replace)
+        return prepare_manifest(manifest.model_copy(update=updates), out, videos, progress, replace, workers)
     opened = open_source(path, config or PrepareConfig(), videos, store)
     if out is None:
         raise DatasetError("Say where the dataset goes: --out DATASET.")
@@ -82,12 +83,13 @@ def prepare_manifest(
     videos: str | Place | None = None,
     progress: Progress | None = None,
     replace: bool = False,
+    workers: int = 1,
 ) -> Prepared:
-    """Make the dataset that a manifest describes."""
+    """Make the dataset that a manifest describes; `workers` processes play a slow simulator."""
     path = on_disk(out, "a dataset") if out else manifest.out
     world = None
     if isinstance(manifest.source, SimulatorSource):
-        opened: Source = _played(manifest, manifest.source, videos)
+        opened: Source = _played(manifest, manifest.source, videos, workers)
         world = World(environment=manifest.source.environment, options=manifest.source.options)
     else:
         opened = _listed(manifest, manifest.source, videos)
@@ -166,7 +168,7 @@ def write_dataset(
     return _described(made, new=True)
 
 
-def _played(manifest: Manifest, source: SimulatorSource, videos: str | Place | None) -> Source:
+def _played(manifest: Manifest, source: SimulatorSource, videos: str | Place | None, workers: int) -> Source:
     """The episodes of the simulator that a manifest names."""
     from training.sources.simulator import Episodes
 
@@ -175,7 +177,7 @@ def _played(manifest: Manifest, source: SimulatorSource, videos: str | Place | N
     _refuse(given, "a simulator: it draws its own frames, in episodes of source.frames")
     assert manifest.seed is not None
     try:
-        return Episodes(source, manifest.seed, settings)
+        return Episodes(source, manifest.seed, settings, workers)
     except ValueError as error:  # an unknown simulator, or one that does not take these options
         raise DatasetError(f"{manifest.name}: {error}") from error
 

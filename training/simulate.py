@@ -21,7 +21,8 @@ from training.prepare import Prepared, Progress, prepare_manifest
 
 def simulate(
     environment: str, out: str | Path, episodes: int = 20000, frames: int = 32, seed: int = 0, size: int | None = None,
-    split: Split | None = None, progress: Progress | None = None, replace: bool = False, **options: int | float,
+    split: Split | None = None, progress: Progress | None = None, replace: bool = False, workers: int = 1,
+    **options: int | float,
 ) -> Prepared:  # fmt: skip
     """Write a dataset of `episodes` episodes; ValueError if there is no such simulator.
 
@@ -35,6 +36,8 @@ def simulate(
         split: Which episodes are held out.
         progress: Called now and then with frames done and expected.
         replace: A dataset at `out` that was made of something else makes way; otherwise it is refused.
+        workers: Processes that play; n-ball and Two Room play many episodes at once and need no more than one. With
+            more, call this below `if __name__ == "__main__":`.
         options: What the simulator is opened with, for example `balls=3`.
     """
     native = make(environment, **options).size[0]
@@ -44,7 +47,7 @@ def simulate(
         source=SimulatorSource(environment=environment, options=options, episodes=episodes, frames=frames),
         actions="simulator", labels="simulator", split=split or Split(), settings=PrepareConfig(size=size or native),
     )  # fmt: skip
-    return prepare_manifest(manifest, out, progress=progress, replace=replace)
+    return prepare_manifest(manifest, out, progress=progress, replace=replace, workers=workers)
 
 
 def simulate_videos(

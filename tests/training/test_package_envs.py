@@ -4,10 +4,11 @@ import sys
 from functools import cache
 
 import numpy as np
+import psutil
 import pytest
 
 from tests.training.policies import check_that_it_begins_anew
-from training.dataset_format import open_dataset
+from training.dataset_format import DatasetError, open_dataset
 from training.envs import Environment, make
 from training.envs.packages import MissingPackageError
 from training.envs.video import ground_truth, record
@@ -314,3 +315,33 @@ def test_the_truth_of_a_robot_is_the_robot_and_its_parts():
     parts = np.array([rows[name]["boxes"] for name in ("arm", "hand", "finger")])
     np.testing.assert_allclose(np.array(rows["robot"]["boxes"])[:, :2], parts[..., :2].min(axis=0), atol=1e-3)
     np.testing.assert_allclose(np.array(rows["robot"]["boxes"])[:, 2:], parts[..., 2:].max(axis=0), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_episodes_are_the_same_however_many_processes_play(tmp_path, name):
+    opened(name)
+    alone = simulate(name, tmp_path / "alone.zarr", episodes=5, frames=4, size=32, seed=1)
+    together = simulate(name, tmp_path / "together.zarr", episodes=5, frames=4, size=32, seed=1, workers=2)
+    assert alone.fingerprint == together.fingerprint
+
+
+def test_a_player_that_is_killed_is_said_and_what_was_played_is_kept(tmp_path):
+    opened("push_t")
+    seen = []
+
+    def progress(done, of):
+        seen.append(done)
+        if done > 400 and max(seen[:-1]) <= 400:
+            for child in psutil.Process().children():
+                if "spawn_main" in " ".join(child.cmdline()):
+                    child.kill()
+
+    def played(**how):
+        return simulate("push_t", tmp_path / "d.zarr", episodes=40, frames=40, size=16, seed=1, **how)
+
+    with pytest.raises(DatasetError, match=r"plays push_t was ended, .* fewer with --workers"):
+        played(workers=2, progress=progress)
+    again = []
+    made = played(progress=lambda done, of: again.append(done))
+    assert again[0] > 400
+    assert made.frames == 1600

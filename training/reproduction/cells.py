@@ -25,6 +25,7 @@ from training.sources.simulator import VERSION
 
 if TYPE_CHECKING:
     from training.dataset import Dataset
+    from training.prepare import Progress
     from training.world_model import WorldModel
 
 KEPT = 2  # version of the simulators that the runs in docs/results were made with: their names do not say it
@@ -46,8 +47,8 @@ class Data(Protocol):
     def facts(self) -> dict[str, Any]:
         """All that decides it, as plain data."""
 
-    def make(self, path: Path) -> None:
-        """Write it to `path`, unless it is there already."""
+    def make(self, path: Path, workers: int = 1, progress: Progress | None = None) -> None:
+        """Write it to `path`, unless it is there already; up to so many processes play or label."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,12 @@ class Simulated:
         told = self.manifest().model_dump(mode="json", include={"kind", "source", "seed", "split", "settings"})
         return told | ({"version": VERSION} if VERSION > KEPT else {})
 
-    def make(self, path: Path) -> None:
+    def make(self, path: Path, workers: int = 1, progress: Progress | None = None) -> None:
         """Play the episodes, unless they are there: the place is named after all that decides it."""
         from training.prepare import prepare_manifest
 
         if not path.exists():
-            prepare_manifest(self.manifest(), path)
+            prepare_manifest(self.manifest(), path, progress=progress, workers=workers)
 
 
 @dataclass(frozen=True)
@@ -182,12 +183,12 @@ class Folder:
         """The place of a dataset."""
         return self.path / "datasets" / f"{data.name}-{digest(**data.facts())[:SHORT]}.zarr"
 
-    def make(self, data: Data) -> Path:
-        """The place of a dataset, which is made if need be; by one process, while others wait."""
+    def make(self, data: Data, workers: int = 1, progress: Progress | None = None) -> Path:
+        """The place of a dataset, which is made if need be, while others that need it wait."""
         place = self.dataset(data)
         place.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(place.with_suffix(".lock")):
-            data.make(place)
+            data.make(place, workers, progress)
         return place
 
     def run(self, training: Training) -> Path:

@@ -17,6 +17,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from labeling.lifetime import end_with_parent
+
 Hear = Callable[[str], None]  # what a job is at
 Job = Callable[..., None]  # takes its arguments, then whom to tell; must be found by its module's name
 
@@ -45,7 +47,7 @@ class Jobs:
         """
         spawn = multiprocessing.get_context("spawn")
         here, there = spawn.Pipe(duplex=False)
-        process = spawn.Process(target=_work, args=(there, job, arguments, threads), daemon=True)
+        process = spawn.Process(target=_work, args=(there, job, arguments, threads))
         with self._turn:
             if self._stopped:
                 return STOPPED
@@ -88,7 +90,7 @@ def in_a_line(error: Exception) -> str:
 
 def _work(there: Connection, job: Job, arguments: tuple[Any, ...], threads: int) -> None:
     """In the other process."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells everybody; the one that started it decides
     if threads:
         os.environ["OMP_NUM_THREADS"] = str(threads)  # of what is not imported yet, as torch
@@ -98,10 +100,3 @@ def _work(there: Connection, job: Job, arguments: tuple[Any, ...], threads: int)
         there.send(("end", ""))
     except Exception as error:
         there.send(("end", in_a_line(error)))
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

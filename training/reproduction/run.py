@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 
 from training.config import Device, TrainError, differences
@@ -65,9 +66,9 @@ class Reproduction:
             [cell.minutes for cell in self.cells], workers
         )
 
-    def make(self, data: Data) -> str:
-        """Make a dataset; the reason if that fails."""
-        return self._alone(data.name, _make, data)
+    def make(self, data: Data, workers: int = 1) -> str:
+        """Make a dataset, with up to so many processes; the reason if that fails."""
+        return self._alone(data.name, _make, data, workers)
 
     def lacks(self, cell: Cell, made: Mapping[Data, str]) -> str:
         """Why one of a cell's datasets could not be made; empty if they are all there."""
@@ -115,7 +116,8 @@ def reproduce(
     failures: dict[str, str] = {}
     with ThreadPoolExecutor(workers) as pool:
         try:
-            made = dict(zip(data, pool.map(this.make, data), strict=True))
+            make = partial(this.make, workers=shared(workers, len(data)))
+            made = dict(zip(data, pool.map(make, data), strict=True))
             running = {pool.submit(this.run, cell, this.lacks(cell, made)): cell for cell in cells}
             for future in as_completed(running):
                 if reason := future.result():
@@ -129,9 +131,14 @@ def reproduce(
     return failures
 
 
-def _make(folder: Folder, data: Data, hear: Hear) -> None:
+def shared(workers: int, jobs: int) -> int:
+    """How many processes each of so many jobs may have."""
+    return max(1, workers // max(1, jobs))
+
+
+def _make(folder: Folder, data: Data, workers: int, hear: Hear) -> None:
     hear("making the dataset")
-    folder.make(data)
+    folder.make(data, workers, lambda done, of: hear(f"making the dataset, frame {done:,} of {of:,}"))
 
 
 def _train_and_judge(folder: Folder, cell: Cell, device: Device, hear: Hear) -> None:

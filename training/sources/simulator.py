@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -22,6 +23,7 @@ from training.manifest import PrepareConfig, SimulatorSource
 from training.sources import Report
 from training.sources.framing import Framing
 from training.sources.labels import groups_of_names
+from training.sources.players import side_by_side
 from training.sources.reading import BLOCK
 
 # Column of the dataset -> the method of a simulator that knows it.
@@ -49,8 +51,9 @@ class Batched(Protocol):
 class Episodes:
     """The episodes of a simulator as takes."""
 
-    def __init__(self, source: SimulatorSource, seed: int, config: PrepareConfig) -> None:
-        self._source, self._seed = source, seed
+    def __init__(self, source: SimulatorSource, seed: int, config: PrepareConfig, workers: int = 1) -> None:
+        """Episodes for a dataset; where they are played one after another, in so many processes (`players`)."""
+        self._source, self._seed, self._config, self._workers = source, seed, config, workers
         self._world: Environment = make(source.environment, **source.options)
         options = "".join(f" {name}={value}" for name, value in sorted(source.options.items()))
         self.name = f"{source.environment}{options} seed={seed}"
@@ -73,11 +76,21 @@ class Episodes:
 
     def takes(self, report: Report, first: int = 0) -> Iterator[Take]:
         """One take an episode."""
+        if self._workers > 1 and not isinstance(self._world, Batched):
+            rest = range(first, self._source.episodes)
+            yield from side_by_side(self._source, self._seed, self._config, rest, self._workers)
+            return
         while first < self._source.episodes:
             after = min(first - first % GROUP + GROUP, self._source.episodes)
             for states, actions, boxes in self._played(first, after):
                 yield self._take(states, actions, boxes)
             first = after
+
+    def whole(self, number: int) -> Take:
+        """One episode, with its pictures drawn."""
+        (played,) = self._played(number, number + 1)
+        take = self._take(*played)
+        return replace(take, pictures=list(take.pictures))
 
     def _played(self, first: int, after: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """States (T, ...), actions (T, A) and boxes (T, n, 4) of some episodes of a group."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from labeling.folder import Source as Video
     from labeling.store import Store
     from training.dataset_writer import Take
+    from training.prepare import Progress
     from training.sources import Report
     from training.sources.framing import Framing
 
@@ -67,7 +68,7 @@ class Clips:
         decides = {"content": self.content, "size": self.size, "fold": self.fold, "of": self.folds}
         return {**decides, "boxes": "true" if self.true else settings_recipe(label_settings())}
 
-    def make(self, path: Path) -> None:
+    def make(self, path: Path, workers: int = 1, progress: Progress | None = None) -> None:
         """Label the videos if need be, and write the dataset."""
         from training.prepare import write_dataset
 
@@ -75,19 +76,19 @@ class Clips:
             return
         if fingerprint(self.folder) != self.content:
             raise DatasetError(f"{self.folder} has changed since the table was begun. Run the same command again.")
-        store = None if self.true else self._labeled(path.parent)
+        store = None if self.true else self._labeled(path.parent, workers)
         config = PrepareConfig(size=self.size, letterbox=True, use_actions=False)
         split = Fold(number=self.fold, of=self.folds)
-        write_dataset(Filmed(self, config, store), path, self.name, split)
+        write_dataset(Filmed(self, config, store), path, self.name, split, progress)
 
-    def _labeled(self, home: Path) -> Store:
+    def _labeled(self, home: Path, workers: int) -> Store:
         """The labels of all videos, which the datasets of all folds share."""
         from labeling.run import label_folder
         from labeling.store import open_store
 
         place = home / f"clips-{self.content[:SHORT]}.labels"
         with FileLock(place.with_suffix(".lock")):
-            label_folder(self.folder, place, label_settings(), workers=1, device="cpu")
+            label_folder(self.folder, place, label_settings(), workers=workers, device="cpu")
         return open_store(place)
 
 

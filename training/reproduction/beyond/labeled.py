@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from labeling.store import Store
     from training.dataset_writer import Take
     from training.manifest import PrepareConfig
+    from training.prepare import Progress
     from training.sources import Report
     from training.sources.simulator import Episodes
 
@@ -44,7 +45,7 @@ class Labeled:
 
         return {**self.world.facts(), "labels": settings_recipe(label_settings())}
 
-    def make(self, path: Path) -> None:
+    def make(self, path: Path, workers: int = 1, progress: Progress | None = None) -> None:
         """Film the episodes, label the videos, and put these labels in the place of the true boxes."""
         from labeling.run import label_folder
         from labeling.store import open_store
@@ -54,11 +55,11 @@ class Labeled:
             return
         films, labels = path.with_suffix(".videos"), path.with_suffix(".labels")
         videos = self._film(films)
-        label_folder(films, labels, label_settings(), workers=1, strict=True, device="cpu")
+        label_folder(films, labels, label_settings(), workers=workers, strict=True, device="cpu")
         manifest = self.world.manifest()
         source = Relabeled(self._episodes(self.world.size), open_store(labels), videos, manifest.settings)
         known = World(environment=self.world.environment, options=dict(self.world.options), labeled=True)
-        write_dataset(source, path, self.name, manifest.split, world=known)
+        write_dataset(source, path, self.name, manifest.split, progress, known)
         shutil.rmtree(films)
         shutil.rmtree(labels)
 
