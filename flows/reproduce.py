@@ -49,7 +49,7 @@ def reproduce_paper(
         table: Which table; `spectrabox reproduce --list` says what they are about.
         scale: cpu: at most three hours on two cores, with reductions; paper: its sizes, for a GPU.
         out: Folder for datasets, runs and pages; tables share what they can.
-        workers: Cells side by side, each in a process of its own.
+        workers: Cells side by side, each in a process of its own; before them, processes that make datasets.
         device: Where to train and judge.
         videos: For real-clips: videos with true boxes beside them, NAME.mp4 and NAME.json.
         only: Only cells with this text in their name, as `3-Balls` or `seed 0`.

@@ -20,7 +20,12 @@ def reproduce(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for datasets, runs and pages; tables share what they can.")
     ] = Path("reproduction"),
-    workers: Annotated[int, typer.Option(min=1, help="Cells side by side, each in a process of its own.")] = 2,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Cells side by side, each in a process of its own; before them, processes that make datasets."
+        ),
+    ] = 2,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to train and judge.")] = "auto",
     videos: Annotated[
         Path | None,

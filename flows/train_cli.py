@@ -22,6 +22,9 @@ Validation = Annotated[
     float | None, typer.Option(min=0, max=0.99, help="Share of the episodes that is held out; else 0.1.")
 ]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace a dataset that was made of something else.")]
+Workers = Annotated[
+    int, typer.Option(min=0, help="Processes that play push_t, reacher or cube for a dataset; 0: one a core.")
+]
 Preset = Annotated[
     str | None,
     typer.Option(help="nball (default; days on a CPU), nball-cpu (10 to 15 minutes on a core), or lewm (224 pixels)."),
@@ -53,11 +56,12 @@ def prepare(
     camera: Annotated[str | None, typer.Option(help="LeRobot: which camera; HDF5: which column.")] = None,
     validation: Validation = None,
     replace: Replace = False,
+    workers: Workers = 0,
 ) -> None:
     """Join frames, boxes and actions into a dataset to train on.
 
     Actions are taken from beside each video (`clip.actions.npy`, `.csv` or `.parquet`); without any, an action-free
-    model is trained. What cannot be used is left out and named.
+    model is trained. What cannot be used is left out and named. Stopped or killed, the same command goes on.
 
     Example: `spectrabox prepare labels.zarr --videos lab_camera --out lab.zarr --size 64`
     """
@@ -68,7 +72,7 @@ def prepare(
         "max_categories": max_categories, "max_objects": max_objects, "episode_frames": episode_frames,
         "camera": camera,
     }  # fmt: skip
-    train_console.prepare(source, out, videos, store, choice, validation, replace)
+    train_console.prepare(source, out, videos, store, choice, validation, replace, workers)
 
 
 @app.command()
@@ -87,9 +91,7 @@ def simulate(
     size: Size = None,
     validation: Validation = None,
     replace: Replace = False,
-    workers: Annotated[
-        int, typer.Option(min=0, help="Processes that play push_t, reacher or cube for a dataset; 0: one a core.")
-    ] = 0,
+    workers: Workers = 0,
 ) -> None:
     """Play episodes of a simulator and write them as a dataset with exact boxes, states and actions.
 

@@ -16,6 +16,7 @@ from rich.table import Column, Table
 
 from flows.console import errors, plain_errors, terminal
 from flows.threads import sleeping_threads
+from labeling.cores import cores
 from labeling.run import RunError
 from labeling.settings_files import ConfigError
 from training.config import Device, TrainError, load_config
@@ -48,7 +49,7 @@ def training_errors(goes_on: bool = False) -> Iterator[None]:
 
 def prepare(
     source: Path, out: Path | None, videos: Path | None, store: Path | None, choice: Mapping[str, Any],
-    validation: float | None, replace: bool, workers: int = 0,
+    validation: float | None, replace: bool, workers: int,
 ) -> None:  # fmt: skip
     """Make a dataset; what the user chose counts over what a manifest says. Exit code 1 if something was left out."""
     with training_errors(goes_on=True):
@@ -60,7 +61,7 @@ def prepare(
         held_out = {} if validation is None else {"validation": validation}
         split = _on_top(manifest.split if manifest else Split(), held_out)
         with _frames_bar("preparing") as progress:
-            made = make(source, out, videos, config, split, store, progress, replace, workers or os.cpu_count() or 1)
+            made = make(source, out, videos, config, split, store, progress, replace, workers or cores())
         print_dataset(made)
         sys.exit(1 if made.problems else 0)
 
@@ -77,7 +78,7 @@ def simulate(
             _refuse({"videos": videos, **chosen}, advice)
         prepare(Path(environment), out, None, None, {"size": size}, validation, replace, workers)
         return
-    with training_errors(goes_on=True):
+    with training_errors(goes_on=out is not None):
         from training.dataset_format import DatasetError
         from training.simulate import simulate as make
         from training.simulate import simulate_videos
@@ -88,13 +89,14 @@ def simulate(
             advice = "with --videos, which are as the simulator draws them: choose this in `spectrabox prepare`."
             _refuse({"size": size, "validation": validation}, advice)
             _refuse({"replace": replace or None}, "with --videos: one that is there is written anew if it differs.")
+            _refuse({"workers": workers or None}, "with --videos: one process writes them.")
         split = Split() if validation is None else Split(validation=validation)
         with _frames_bar("simulating") as progress:
             try:
                 if out is not None:
                     made = make(
                         environment, out, size=size, split=split, progress=progress, replace=replace,
-                        workers=workers or os.cpu_count() or 1, **chosen,
+                        workers=workers or cores(), **chosen,
                     )  # fmt: skip
                 elif videos is not None:
                     paths = simulate_videos(environment, videos, progress=progress, **chosen)

@@ -1,9 +1,12 @@
-"""How does a process end with the one that started it?"""
+"""How do processes end with the one that started them, and not before?"""
 
 from __future__ import annotations
 
 import os
+import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import connection, parent_process
 
 
@@ -20,3 +23,13 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Processes that are started within do not hear Ctrl-C: the terminal tells everybody, and their parent decides."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # is inherited
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

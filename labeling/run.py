@@ -6,7 +6,6 @@ the jobs in threads of this process; the Prefect flow gives the same ones to its
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,6 +15,7 @@ from functools import partial
 
 from labeling import pipeline
 from labeling.config import LabelConfig
+from labeling.cores import cores
 from labeling.folder import Folder, Source, find_videos
 from labeling.jobs import Done, Job, Stage
 from labeling.locks import is_quiet, locked
@@ -236,7 +236,7 @@ def finished_run(videos: str | Place, out: str | Place, config: LabelConfig | No
 
 def side_by_side(config: LabelConfig, workers: int) -> int:
     """How many videos to label at a time if `workers` is 0: one a core, or one alone where networks use them all."""
-    return workers or (1 if has_networks(config) else os.cpu_count() or 1)
+    return workers or (1 if has_networks(config) else cores())
 
 
 class Listener:

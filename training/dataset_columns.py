@@ -1,15 +1,17 @@
 """How does a flat array grow on disk?
 
 `Column` appends rows in whole chunks, forgets those of a take that was refused, and goes on where another process
-stopped.
+stopped. `Rows` reads one from its beginning, each chunk once.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import zarr
 
-from labeling.zarr_io import ROWS
+from labeling.zarr_io import ROWS, as_damage, rows_of
 
 CHUNK_BYTES = 4 << 20  # of frames: enough to be read at the disk's speed, little enough to mix many of them
 
@@ -17,23 +19,23 @@ CHUNK_BYTES = 4 << 20  # of frames: enough to be read at the disk's speed, littl
 class Column:
     """A flat array that grows; whole chunks go to disk."""
 
-    def __init__(self, root: zarr.Group, name: str, shape: tuple[int, ...], kind: str, there: int = 0) -> None:
-        """A new array `name` of rows of `shape`, or, if some rows are `there`, the one to go on with behind these."""
+    def __init__(self, root: zarr.Group, name: str, shape: tuple[int, ...], kind: str, new: bool = True) -> None:
+        """An array `name` of rows of `shape`: a new one, or one that is there; `cut_back` says where to go on."""
         row_bytes = max(1, int(np.prod(shape)) * np.dtype(kind).itemsize)
         # A power of two, which the lengths of episodes are often multiples of.
         rows = 1 << int(np.clip(np.log2(CHUNK_BYTES / row_bytes), 0, 10)) if name == "frames" else ROWS
-        if not there:
+        if new:
             chunks = (rows, *(max(1, length) for length in shape))
             root.create_array(name, shape=(0, *shape), dtype=kind, chunks=chunks, fill_value=0)
-        array = root[name]
-        assert isinstance(array, zarr.Array)
+        with as_damage(root, name):
+            array = root[name]
+            assert isinstance(array, zarr.Array)
         # Looking whether a chunk is all 0 would take four times as long as writing it.
         self.array = array.with_config({"write_empty_chunks": True})
         if self.array.shape[1:] != shape:  # slots that nothing used were cut off, and then the dataset was not finished
             self.array.resize((self.array.shape[0], *shape))
         self._buffer = np.zeros((rows, *shape), kind)
-        self._written, self._waiting = 0, 0  # whole chunks on disk, and rows behind these
-        self._go_back_to(there)
+        self._written, self._waiting = 0, 0  # rows in whole chunks on disk, and rows behind these
 
     @property
     def rows(self) -> int:
@@ -52,11 +54,13 @@ class Column:
                 self._written, self._waiting = self.rows, 0
 
     def cut_back(self, rows: int) -> None:
-        """Forget all that comes after the first `rows` rows."""
-        if rows < self._written:
-            self._go_back_to(rows)
-        else:
-            self._waiting = rows - self._written
+        """Be where the first `rows` rows were there; what is not in the buffer is read from disk."""
+        whole = rows // len(self._buffer) * len(self._buffer)
+        if whole != self._written or rows > self.rows:
+            again = rows_of(self.array, slice(whole, rows))
+            self._written, self._waiting = whole, 0  # whatever happens now, the buffer holds nothing of another chunk
+            self._buffer[: rows - whole] = again
+        self._waiting = rows - whole
 
     def flush(self) -> None:
         """Put all rows on disk; those of a chunk that is not full go on waiting as well."""
@@ -70,9 +74,20 @@ class Column:
         self.flush()
         self.array.resize((self.rows, *self.array.shape[1:]))
 
-    def _go_back_to(self, rows: int) -> None:
-        """Be where the first `rows` rows were there, which are on disk."""
-        self._written = rows // len(self._buffer) * len(self._buffer)
-        self._waiting = rows - self._written
-        if self._waiting:
-            self._buffer[: self._waiting] = self.array[self._written : rows]
+
+class Rows:
+    """The rows of an array, a stretch at a time and in their order; StoreError if they cannot be read."""
+
+    def __init__(self, array: zarr.Array[Any]) -> None:
+        self._array, self._length = array, int(array.chunks[0])
+        self._number, self._held = -1, np.empty(0)
+
+    def blocks(self, low: int, high: int) -> list[np.ndarray]:
+        """Rows `low` to `high`, as they lie in chunks."""
+        found = []
+        for number in range(low // self._length, -(-high // self._length)):
+            begin = number * self._length
+            if number != self._number:
+                self._held, self._number = rows_of(self._array, slice(begin, begin + self._length)), number
+            found.append(self._held[max(low - begin, 0) : high - begin])
+        return found

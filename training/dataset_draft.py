@@ -1,117 +1,137 @@
 """What is there of a dataset that is not finished?
 
-A dataset is written into a draft beside its place. The draft's journal says what came of the takes that were looked
-at, and is never ahead of the rows on disk: the next process goes on from there, if it is to make the same dataset.
-Drafts of other datasets, or of processes that could not write a journal, are removed.
+A dataset is written into a draft beside its place, `.NAME.part`. The draft's journal says what came of each take that
+was looked at, so that the next process that is to make the same dataset can go on. A draft belongs to one process at a
+time; a lock that dies with it says to which.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from glob import escape
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
 from labeling.files import write_whole
+from training.dataset_format import DatasetError
 
-JOURNAL = "journal.json"
+JOURNAL, LOCK = "journal.json", ".lock"
 
 
-class Episode(BaseModel, extra="forbid"):
-    """One take that was written."""
+class Looked(BaseModel, extra="forbid"):
+    """What came of a take: an episode, or the reason why there is none."""
 
-    offset: int
-    length: int
-    source: int  # number of its source
+    source: str
     start: int
-    category: list[int]
-    instance: list[int]
-    digest: str  # of all that it holds
+    reason: str = ""
+    offset: int = 0
+    length: int = 0
+    category: list[int] = []
+    instance: list[int] = []
+    digest: str = ""  # of all that the episode holds
 
 
 class Journal(BaseModel, extra="forbid"):
     """How far a draft is."""
 
     recipe: str  # of the dataset; empty: nobody goes on from this draft
-    refused: int = 0  # takes
-    sources: dict[str, int] = {}
-    episodes: list[Episode] = []
-    problems: dict[str, str] = {}  # file -> why it was left out
+    origin: str = ""  # what it is made of
+    columns: list[str] = []  # in the order in which digests are made of them
+    looked: list[Looked] = []
+
+    @property
+    def episodes(self) -> list[Looked]:
+        """The takes that were not refused."""
+        return [one for one in self.looked if not one.reason]
 
     @property
     def rows(self) -> int:
         """Frames of all episodes."""
-        return self.episodes[-1].offset + self.episodes[-1].length if self.episodes else 0
-
-    @property
-    def looked_at(self) -> int:
-        """Takes that were given: a take counts once its episode is listed, so that nothing comes in between."""
-        return len(self.episodes) + self.refused
-
-    def save(self, draft: Path) -> None:
-        """Write it down; the rows have to be on disk."""
-        write_whole(draft / JOURNAL, self.model_dump_json())
+        last = next((one for one in reversed(self.looked) if not one.reason), None)
+        return last.offset + last.length if last else 0
 
 
-def begin(path: Path, recipe: str) -> tuple[Path, Journal]:
-    """The draft of the dataset at `path`, ours from now on, and its journal; a new draft does not exist yet."""
-    ours = path.with_name(f".{path.name}.{os.getpid()}.part")
-    journal = Journal(recipe=recipe)
-    for left in _left_over(path):
-        if not journal.episodes and (found := _read(left, recipe)) and _claimed(left, ours):
-            journal = found
+class Draft:
+    """The draft of one dataset, ours until it is settled or closed."""
+
+    def __init__(self, path: Path, recipe: str, origin: str, replace: bool) -> None:
+        """Go on with the draft of the dataset at `path`, or begin a new one.
+
+        Raises:
+            DatasetError: If another process is at it, or, unless `replace`, if a dataset of something else was begun.
+        """
+        self.path, self.folder = path, path.with_name(f".{path.name}.part")
+        if self.folder.is_symlink():
+            self.folder.unlink()  # nothing is written through links
+        self.folder.mkdir(exist_ok=True)
+        self._lock = FileLock(self.folder / LOCK, timeout=0)
+        try:
+            self._lock.acquire()
+        except Timeout as error:
+            raise DatasetError(
+                f"{path} is being made by another process. Wait for it, or choose another --out."
+            ) from error
+        found = self._read()
+        if found and found.origin != origin and not replace:
+            self._lock.release()
+            raise DatasetError(
+                f"{path}: a dataset of {found.origin} was begun there, {found.rows} frames of it; this would be one of "
+                f"{origin}. Run that command again to go on with it, choose another --out, or --replace."
+            )
+        self.journal = Journal(recipe=recipe, origin=origin)
+        if found and found.recipe == recipe:
+            self.journal = found
+            self._remove(entry for entry in self.folder.rglob(".*") if entry.name != LOCK)  # halves of files
+            self._remove(self.folder.rglob("*.partial"))
         else:
-            shutil.rmtree(left, ignore_errors=True)
-    return ours, journal
+            self.empty()
 
+    def save(self) -> None:
+        """Write the journal down; the rows have to be on disk."""
+        write_whole(self.folder / JOURNAL, self.journal.model_dump_json())
 
-def settle(draft: Path, path: Path) -> None:
-    """Put a finished draft in its place; an older dataset there makes way."""
-    (draft / JOURNAL).unlink(missing_ok=True)
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
-    if path.exists():
-        os.replace(path, old)
-    os.replace(draft, path)
-    shutil.rmtree(old, ignore_errors=True)
+    def empty(self) -> None:
+        """Begin anew."""
+        self.journal = Journal(recipe=self.journal.recipe, origin=self.journal.origin)
+        (self.folder / JOURNAL).unlink(missing_ok=True)  # first: what is half removed is not to be gone on with
+        self._remove(entry for entry in self.folder.iterdir() if entry.name != LOCK)
 
+    def settle(self) -> None:
+        """Put the finished draft in its place; an older dataset there makes way."""
+        old = self.path.with_name(f".{self.path.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        if self.path.exists():
+            os.replace(self.path, old)
+        os.replace(self.folder, self.path)
+        for name in (JOURNAL, LOCK):
+            (self.path / name).unlink(missing_ok=True)
+        shutil.rmtree(old, ignore_errors=True)
 
-def _left_over(path: Path) -> Iterator[Path]:
-    """Drafts, and datasets that made way, of processes that are gone."""
-    for kind in ("part", "old"):
-        for left in sorted(path.parent.glob(f".{escape(path.name)}.*.{kind}")):
-            owner = left.suffixes[-2].removeprefix(".")
-            if not (owner.isdigit() and _runs(int(owner))):
-                yield left
+    def close(self, keep: bool) -> None:
+        """Leave it to the next process, or remove it, if it is still there."""
+        if not keep and self.folder.exists():
+            with suppress(OSError):
+                self.empty()
+                shutil.rmtree(self.folder)
+        self._lock.release()
 
+    def _read(self) -> Journal | None:
+        """The journal, if what it tells of can be gone on with."""
+        try:
+            journal = Journal.model_validate_json((self.folder / JOURNAL).read_bytes())
+        except (OSError, ValidationError):
+            return None
+        linked = any(entry.is_symlink() for entry in self.folder.rglob("*"))  # nothing is written through links
+        return journal if journal.recipe and journal.looked and not linked else None
 
-def _read(draft: Path, recipe: str) -> Journal | None:
-    """The journal of a draft that can be gone on with."""
-    if not recipe or draft.is_symlink() or any(entry.is_symlink() for entry in draft.rglob("*")):
-        return None  # nothing is written through links
-    try:
-        journal = Journal.model_validate_json((draft / JOURNAL).read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return journal if journal.recipe == recipe and journal.episodes else None
-
-
-def _claimed(draft: Path, ours: Path) -> bool:
-    """Whether a draft is ours now, and not another process's that was sooner."""
-    try:
-        draft.rename(ours)
-    except OSError:
-        return False
-    return True
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it is somebody else's
-        return True
-    return process != os.getpid()
+    @staticmethod
+    def _remove(entries: Iterable[Path]) -> None:
+        for entry in list(entries):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink(missing_ok=True)

@@ -9,9 +9,8 @@ that was stopped or killed has written is not lost: the next one goes on from th
 from __future__ import annotations
 
 import hashlib
-import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,10 +19,13 @@ from typing import Any, Self
 
 import numpy as np
 import zarr
+from numpy.typing import ArrayLike
+from zarr.errors import GroupNotFoundError
 
+from labeling.problems import StoreError, VideoError
 from labeling.zarr_io import write_array
 from training import dataset_draft
-from training.dataset_columns import Column
+from training.dataset_columns import Column, Rows
 from training.dataset_format import (
     EMPTY,
     KIND,
@@ -39,7 +41,7 @@ from training.dataset_format import (
 from training.dataset_statistics import statistics
 from training.manifest import Split
 
-SAVE_EVERY = 20.0  # seconds: so much is done again after a kill, at most
+SAVE_EVERY = 20.0  # seconds: a kill costs that, and the take that was being written
 SAVING_SHARE = 20  # the journal is written so seldom that it takes a twentieth of the time at most
 OUTSIDE = 0.01  # of the frame that a box may stand out: half a pixel of a small video. It is cut off.
 
@@ -69,73 +71,91 @@ class Layout:
 class DatasetWriter:
     """Writes one dataset; use it in a `with` block and call `finish` at its end."""
 
-    def __init__(self, path: str | Path, layout: Layout, recipe: str = "") -> None:
-        """With a `recipe`, what an earlier process left of the same dataset is gone on with."""
+    def __init__(
+        self, path: str | Path, layout: Layout, recipe: str = "", origin: str = "", replace: bool = False,
+        hear: Callable[[int], None] | None = None,
+    ) -> None:  # fmt: skip
+        """Go on with what an earlier process left of the dataset, or begin it.
+
+        Args:
+            path: Where the dataset goes.
+            layout: What its takes have in common.
+            recipe: What decides it; without, nothing is gone on with.
+            origin: What it is made of, for the user.
+            replace: What was begun of another origin makes way; otherwise it is refused.
+            hear: Is told how many rows that are there were checked.
+        """
         self.path, self.layout = Path(path), layout
         refuse_to_replace(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._draft, self._journal = dataset_draft.begin(self.path, recipe)
-        there = self._journal.rows
-        self._root = zarr.open_group(str(self._draft), mode="r+" if there else "w", zarr_format=3)
-        self._columns = {
-            name: Column(self._root, name, shape, kind, there) for name, (shape, kind) in self._shapes().items()
-        }
+        self._draft = dataset_draft.Draft(self.path, recipe, origin, replace)
         self._saved, self._saving, self._closed = time.monotonic(), 0.0, False
+        self._given = 0  # takes in this process
+        try:
+            self._open(hear or (lambda rows: None))
+        except BaseException:
+            self._draft.close(keep=True)
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if error is None or not self._goes_on():
-            shutil.rmtree(self._draft, ignore_errors=True)
+        keep = error is not None and bool(self._draft.journal.recipe and self._draft.journal.episodes)
+        if keep and not self._closed:
+            with suppress(OSError):  # a full disk: what was saved last will do
+                self._save()
+        self._draft.close(keep)
 
     @property
     def rows(self) -> int:
         """Frames written so far."""
-        return self._journal.rows
+        return self._draft.journal.rows
 
     @property
-    def episodes(self) -> int:
-        """Takes written so far."""
-        return len(self._journal.episodes)
+    def known(self) -> list[dataset_draft.Looked]:
+        """What came of the takes that were given so far, also to an earlier process."""
+        return self._draft.journal.looked
 
-    @property
-    def looked_at(self) -> int:
-        """Takes that were given so far, also to an earlier process; the next one is the one after these."""
-        return self._journal.looked_at
+    def pass_over(self) -> list[dataset_draft.Looked]:
+        """Take for given what is known; for sources that say that their takes are always the same."""
+        self._given = len(self.known)
+        return self.known
 
-    @property
-    def problems(self) -> dict[str, str]:
-        """File -> why it, or a part of it, was left out."""
-        return self._journal.problems
+    def give(self, take: Take) -> str:
+        """Append a take, unless it is there; why it is refused, if it is."""
+        if self._given < len(self.known):
+            known = self.known[self._given]
+            if (known.source, known.start) == (take.source, take.start):
+                self._given += 1
+                return known.reason
+            self._forget(self._given)  # another file can be read today than yesterday
+        try:
+            self.add(take)
+        except (DatasetError, VideoError) as error:
+            self._look(dataset_draft.Looked(source=take.source, start=take.start, reason=str(error)))
+            return str(error)
+        return ""
 
     def add(self, take: Take) -> None:
         """Append a take; DatasetError, and nothing is changed, if something about it is wrong."""
         try:
             digest = self._append(take)
         except BaseException:
-            for column in self._columns.values():
-                column.cut_back(self.rows)
+            self._cut_back()
             raise
-        source = self._journal.sources.setdefault(take.source, len(self._journal.sources))
-        self._journal.episodes.append(
-            dataset_draft.Episode(
-                offset=self.rows, length=self._columns["frames"].rows - self.rows, source=source, start=take.start,
-                category=take.category.tolist(), instance=take.instance.tolist(), digest=digest,
+        self._look(
+            dataset_draft.Looked(
+                source=take.source, start=take.start, offset=self.rows,
+                length=self._columns["frames"].rows - self.rows, category=take.category.tolist(),
+                instance=take.instance.tolist(), digest=digest,
             )
         )  # fmt: skip
-        # A journal names all episodes so far: writing it takes longer, the more there are.
-        if time.monotonic() - self._saved > max(SAVE_EVERY, SAVING_SHARE * self._saving):
-            self._save()
-
-    def leave_out(self, take: Take, reason: str) -> None:
-        """Remember why a take was refused."""
-        self.problems.setdefault(take.source, reason)
-        self._journal.refused += 1
 
     def finish(self, name: str, categories: Sequence[DatasetCategory], split: Split, **facts: Any) -> Dataset:
         """Write tables and statistics and put the dataset in its place; `facts` join its attributes."""
-        episodes = self._journal.episodes
+        self._forget(self._given)  # what an earlier process was given, and is not there any more
+        episodes = self._draft.journal.episodes
         if not episodes:
             raise DatasetError(f"{self.path}: there is not one usable episode, so no dataset is made.")
         self._save()
@@ -147,7 +167,9 @@ class DatasetWriter:
             if object_column in self._columns:
                 array = self._columns[object_column].array
                 array.resize((self.rows, used, *array.shape[2:]))
-        table = np.array([[one.offset, one.length, one.source, one.start] for one in episodes], np.int64)
+        sources = list(dict.fromkeys(one.source for one in episodes))
+        number = {source: index for index, source in enumerate(sources)}
+        table = np.array([[one.offset, one.length, number[one.source], one.start] for one in episodes], np.int64)
         held_out = split.choose(len(table))
         for index, fact in enumerate(("offset", "length", "source", "start")):
             write_array(self._root, f"episode_{fact}", np.ascontiguousarray(table[:, index]))
@@ -158,27 +180,70 @@ class DatasetWriter:
         content = hashlib.sha256(b"".join(bytes.fromhex(one.digest) for one in episodes))
         content.update(repr([listed, held_out.tolist(), self.layout]).encode())
         self._root.update_attributes({
-            "schema": SCHEMA, "kind": KIND, "name": name, "sources": list(self._journal.sources), "categories": listed,
+            "schema": SCHEMA, "kind": KIND, "name": name, "sources": sources, "categories": listed,
             "statistics": statistics(self._root, table[~held_out, 0], table[~held_out, 1]), **facts,
         })  # fmt: skip
         self._root.update_attributes({"fingerprint": content.hexdigest(), "complete": True})
-        dataset_draft.settle(self._draft, self.path)
+        self._draft.settle()
         return open_dataset(self.path)
 
-    def _goes_on(self) -> bool:
-        """Keep the draft for the next process; whether there is anything to keep."""
-        if not (self._journal.recipe and self._journal.episodes):
-            return False
-        if not self._closed:
-            with suppress(OSError):  # a full disk: what was saved last will do
-                self._save()
-        return self._draft.exists()
+    def _open(self, hear: Callable[[int], None]) -> None:
+        """The columns as the journal says, or new ones; takes that are not on disk as it says are forgotten."""
+        if self.known:
+            try:
+                self._root = zarr.open_group(str(self._draft.folder), mode="r+", zarr_format=3)
+                self._columns = self._opened(new=False)
+                self._forget(self._sound(hear))
+            except (GroupNotFoundError, StoreError, TypeError, ValueError, KeyError):  # what broken metadata lead to
+                self._draft.empty()
+        if not self.known:
+            self._draft.empty()
+            self._root = zarr.create_group(str(self._draft.folder), zarr_format=3)
+            self._columns = self._opened(new=True)
+
+    def _opened(self, new: bool) -> dict[str, Column]:
+        return {name: Column(self._root, name, shape, kind, new) for name, (shape, kind) in self._shapes().items()}
+
+    def _sound(self, hear: Callable[[int], None]) -> int:
+        """How many of the takes that are known lie on disk as they were given."""
+        rows = {name: Rows(column.array) for name, column in self._columns.items()}
+        for number, one in enumerate(self.known):
+            low, high = one.offset, one.offset + one.length
+            if not one.reason:
+                try:
+                    columns = {name: rows[name].blocks(low, high) for name in self._draft.journal.columns}
+                    found = _digest(one.source, one.start, columns, one.category, one.instance)
+                    for block in rows["frames"].blocks(low, high):
+                        found.update(np.ascontiguousarray(block).data)
+                except (KeyError, StoreError):
+                    return number
+                if found.hexdigest() != one.digest:
+                    return number
+            hear(high)
+        return len(self.known)
+
+    def _look(self, one: dataset_draft.Looked) -> None:
+        """Remember what came of a take."""
+        self.known.append(one)
+        self._given = len(self.known)
+        # A journal names all takes so far: writing it takes longer, the more there are.
+        if time.monotonic() - self._saved > max(SAVE_EVERY, SAVING_SHARE * self._saving):
+            self._save()
+
+    def _forget(self, number: int) -> None:
+        """Be where only the first `number` takes had been given."""
+        del self.known[number:]
+        self._cut_back()
+
+    def _cut_back(self) -> None:
+        for column in self._columns.values():
+            column.cut_back(self.rows)
 
     def _save(self) -> None:
         began = time.monotonic()
         for column in self._columns.values():
             column.flush()
-        self._journal.save(self._draft)
+        self._draft.save()
         self._saved = time.monotonic()
         self._saving = self._saved - began
 
@@ -193,13 +258,12 @@ class DatasetWriter:
         return shapes
 
     def _append(self, take: Take) -> str:
-        digest = hashlib.sha256(f"{take.source}\0{take.start}".encode())
         columns = checked(take, self.layout)
+        self._draft.journal.columns = list(columns)
+        parts = {name: [rows] for name, rows in columns.items()}
+        digest = _digest(take.source, take.start, parts, take.category, take.instance)
         for name, rows in columns.items():
-            digest.update(rows.tobytes())
             self._columns[name].append(rows)
-        for table in (take.category, take.instance):
-            digest.update(np.asarray(table, np.int32).tobytes())
         frames = self._columns["frames"]
         for block in take.pictures:
             if block.shape[1:] != (*self.layout.size, 3) or block.dtype != np.uint8:
@@ -210,6 +274,19 @@ class DatasetWriter:
         if length != expected:
             raise DatasetError(f"{take.source} has {length} frames from frame {take.start} on, its labels {expected}.")
         return digest.hexdigest()
+
+
+def _digest(
+    source: str, start: int, columns: Mapping[str, Sequence[np.ndarray]], category: ArrayLike, instance: ArrayLike
+) -> hashlib._Hash:
+    """Of a take, before its frames."""
+    digest = hashlib.sha256(f"{source}\0{start}".encode())
+    for parts in columns.values():
+        for rows in parts:
+            digest.update(np.ascontiguousarray(rows).data)
+    for table in (category, instance):
+        digest.update(np.asarray(table, np.int32).tobytes())
+    return digest
 
 
 def checked(take: Take, layout: Layout) -> dict[str, np.ndarray]:

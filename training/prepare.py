@@ -16,11 +16,10 @@ from typing import Any
 
 from labeling.places import Place, on_disk, place
 from labeling.recipe import digest
-from labeling.video import VideoError
 from training.dataset_format import SCHEMA, Dataset, DatasetCategory, DatasetError, NoDataset, World, open_dataset
 from training.dataset_writer import DatasetWriter, refuse_to_replace
 from training.manifest import MANIFESTS, Manifest, PathSource, PrepareConfig, SimulatorSource, Split, load_manifest
-from training.sources import Source
+from training.sources import Numbered, Source
 
 REPORT_EVERY = 0.2  # seconds
 HDF5_SUFFIXES = {".h5", ".hdf5", ".hdf"}
@@ -140,24 +139,25 @@ def write_dataset(
             return _described(known, new=False)
         if not replace:
             _refuse_other_origin(known, source.origin)
-    reported = 0.0
-    with DatasetWriter(out, source.layout, recipe) as writer:
-        problems = writer.problems
+    problems: dict[str, str] = {}
+    tell = _seldom(progress, source.frames)
 
-        def report(file: str, reason: str) -> None:
-            problems.setdefault(file, reason)
+    def report(file: str, reason: str) -> None:
+        problems.setdefault(file, reason)
 
-        if progress:
-            progress(writer.rows, source.frames)
-        for take in source.takes(report, writer.looked_at):
-            try:
-                writer.add(take)
-            except (DatasetError, VideoError) as error:
-                writer.leave_out(take, str(error))
-            if progress and time.monotonic() - reported > REPORT_EVERY:
-                progress(writer.rows, source.frames)
-                reported = time.monotonic()
-        if not writer.episodes:
+    with DatasetWriter(out, source.layout, recipe, source.origin, replace, tell) as writer:
+        if isinstance(source, Numbered):
+            takes = source.takes_from(len(writer.known), report)
+            for one in writer.pass_over():
+                if one.reason:
+                    report(one.source, one.reason)
+        else:
+            takes = source.takes(report)
+        for take in takes:
+            if reason := writer.give(take):
+                report(take.source, reason)
+            tell(writer.rows)
+        if not writer.rows:
             raise DatasetError(f"Nothing in {source.name} can be used: {_some(problems) or 'there is no episode'}")
         made = writer.finish(
             name, source.categories, split, recipe=recipe, origin=source.origin, notes=source.notes, problems=problems,
@@ -166,6 +166,19 @@ def write_dataset(
     if progress:
         progress(made.frames, made.frames)
     return _described(made, new=True)
+
+
+def _seldom(progress: Progress | None, expected: int) -> Callable[[int], None]:
+    """Tells `progress` how many frames are done, not too often."""
+    told = 0.0
+
+    def tell(done: int) -> None:
+        nonlocal told
+        if progress and time.monotonic() - told > REPORT_EVERY:
+            progress(done, expected)
+            told = time.monotonic()
+
+    return tell
 
 
 def _played(manifest: Manifest, source: SimulatorSource, videos: str | Place | None, workers: int) -> Source:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -17,7 +16,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from labeling.lifetime import end_with_parent
+from labeling.lifetime import deaf, end_with_parent
 
 Hear = Callable[[str], None]  # what a job is at
 Job = Callable[..., None]  # takes its arguments, then whom to tell; must be found by its module's name
@@ -51,7 +50,8 @@ class Jobs:
         with self._turn:
             if self._stopped:
                 return STOPPED
-            process.start()
+            with deaf():
+                process.start()
             self._running.add(process)
         there.close()  # so that its end is the end of the pipe
         ended = None
@@ -91,7 +91,6 @@ def in_a_line(error: Exception) -> str:
 def _work(there: Connection, job: Job, arguments: tuple[Any, ...], threads: int) -> None:
     """In the other process."""
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells everybody; the one that started it decides
     if threads:
         os.environ["OMP_NUM_THREADS"] = str(threads)  # of what is not imported yet, as torch
         threadpool_limits(threads)  # of what is, as numpy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from training.dataset_format import DatasetCategory
 from training.dataset_writer import Layout, Take
@@ -31,8 +31,16 @@ class Source(Protocol):
     recipe: str  # a hash of all that decides the dataset
     frames: int  # about how many there will be
 
-    def takes(self, report: Report, first: int = 0) -> Iterator[Take]:
-        """The takes from number `first` on, in a fixed order; what cannot be used is reported and left out."""
+    def takes(self, report: Report) -> Iterator[Take]:
+        """All takes in a fixed order; what cannot be used is reported and left out."""
+
+
+@runtime_checkable
+class Numbered(Source, Protocol):
+    """A source whose takes are the same in every run, so that the first ones need not be looked at again."""
+
+    def takes_from(self, first: int, report: Report) -> Iterator[Take]:
+        """The takes from number `first` on."""
 
 
 def longest_episode(asked: int, takes: int, frames: int) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +68,8 @@ class Hdf5:
         if not objects:
             self.notes.append("The file has no boxes: only plain LeWM can be trained on it.")
 
-    def takes(self, report: Report, first: int = 0) -> Iterator[Take]:
+    def takes(self, report: Report) -> Iterator[Take]:
         """One take an episode."""
-        return islice(self._takes(report), first, None)
-
-    def _takes(self, report: Report) -> Iterator[Take]:
         with _opened(self._path) as file:
             for number, (offset, length) in enumerate(zip(self._offset.tolist(), self._length.tolist(), strict=True)):
                 source = f"{self._path.name} episode {number}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +70,8 @@ class LeRobot:
         self._tracks: dict[str, Tracks] = {}
         self._readers: dict[str, FrameReader] = {}
 
-    def takes(self, report: Report, first: int = 0) -> Iterator[Take]:
+    def takes(self, report: Report) -> Iterator[Take]:
         """The takes of each episode."""
-        return islice(self._takes(report), first, None)
-
-    def _takes(self, report: Report) -> Iterator[Take]:
         for row in self._episodes:
             source = f"{self.name} episode {row['episode_index']}"
             try:

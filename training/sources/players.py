@@ -7,15 +7,17 @@ ahead of the one that is asked for, so that memory does not grow when they are w
 from __future__ import annotations
 
 import multiprocessing
-import signal
+import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
+from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING
 
-from labeling.lifetime import end_with_parent
+from labeling.lifetime import deaf
 from training.dataset_format import DatasetError
 
 if TYPE_CHECKING:
@@ -31,12 +33,14 @@ def side_by_side(
 ) -> Iterator[Take]:
     """The episodes with these numbers, in their order, with all their pictures; `workers` processes play them."""
     spawn = multiprocessing.get_context("spawn")  # a simulator's window does not outlive a fork
-    pool = ProcessPoolExecutor(workers, spawn, initializer=_begin)
+    wanted, held = spawn.Pipe(duplex=False)  # the other end is closed with this process, however it ends
+    pool = ProcessPoolExecutor(workers, spawn, initializer=_begin, initargs=(wanted,))
     settings = source.model_dump_json(), seed, config.model_dump_json()
     played: deque[Future[Take]] = deque()
     try:
         for number in numbers:
-            played.append(pool.submit(_play, *settings, number))
+            with deaf():
+                played.append(pool.submit(_play, *settings, number))
             if len(played) >= AHEAD * workers:
                 yield played.popleft().result()
         while played:
@@ -44,15 +48,20 @@ def side_by_side(
     except BrokenProcessPool as error:
         raise DatasetError(
             f"A process that plays {source.environment} was ended, perhaps for want of memory: each of the {workers} "
-            "has a simulator of its own. Try fewer with --workers."
+            "has a simulator of its own. The same command goes on from here; with --workers fewer may play."
         ) from error
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        held.close()  # nobody waits for the episodes that are being played
+        pool.shutdown(cancel_futures=True)
+        wanted.close()
 
 
-def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells everybody; the one that started it decides
-    end_with_parent()
+def _begin(wanted: Connection) -> None:
+    def watch() -> None:
+        wait([wanted])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _play(source: str, seed: int, config: str, number: int) -> Take:

@@ -74,8 +74,12 @@ class Episodes:
         extra |= {name: OBJECT_COLUMNS[name] for name in self._knows}
         self.layout = Layout((config.size, config.size), self._world.action_size, len(self._kept), extra)
 
-    def takes(self, report: Report, first: int = 0) -> Iterator[Take]:
+    def takes(self, report: Report) -> Iterator[Take]:
         """One take an episode."""
+        return self.takes_from(0, report)
+
+    def takes_from(self, first: int, report: Report) -> Iterator[Take]:
+        """One take an episode, from number `first` on."""
         if self._workers > 1 and not isinstance(self._world, Batched):
             rest = range(first, self._source.episodes)
             yield from side_by_side(self._source, self._seed, self._config, rest, self._workers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -68,11 +68,8 @@ class LabeledVideos:
             actions={name: _hash(file) if file else "" for name, file in files.items()},
         )  # fmt: skip
 
-    def takes(self, report: Report, first: int = 0) -> Iterator[Take]:
+    def takes(self, report: Report) -> Iterator[Take]:
         """The takes of each video between its scene cuts."""
-        return islice(self._takes(report), first, None)
-
-    def _takes(self, report: Report) -> Iterator[Take]:
         for reason_of, reason in self._store.failures.items():
             report(reason_of, f"It was not labeled: {reason}")
         for labels in self._videos:

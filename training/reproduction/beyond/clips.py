@@ -114,12 +114,12 @@ class Filmed:
         recipes = [str(store[id].attributes["recipe"]) for id in store.ids] if store else []
         self.recipe = digest(content=clips.content, settings=config.model_dump(mode="json"), labels=recipes)
 
-    def takes(self, report: Report, first: int = 0) -> Iterator[Take]:
+    def takes(self, report: Report) -> Iterator[Take]:
         """One take a video, so that both kinds of boxes have the same episodes; DatasetError if boxes do not fit."""
         from training.dataset_writer import Take, checked
         from training.sources.reading import FrameReader
 
-        for video in self._videos[first:]:
+        for video in self._videos:
             reader = FrameReader(video.file, self._config.size, self._config.letterbox)
             frames = sum(1 for _ in reader.video.frames())  # decoded twice, for no file says for sure how many it has
             boxes, category, instance = self._boxes(video, reader.framing, frames)

@@ -105,12 +105,12 @@ class Relabeled:
         extra = {"oriented": 5, "mass": 2, "state": episodes.layout.extra["state"]}
         self.layout = Layout(episodes.layout.size, episodes.layout.actions, self._labels.slots, extra)
 
-    def takes(self, report: Report, first: int = 0) -> Iterator[Take]:
+    def takes(self, report: Report) -> Iterator[Take]:
         """One take an episode, in their order."""
         from training.dataset_writer import Take, checked
         from training.sources.framing import Framing
 
-        for video, take in zip(self._videos[first:], self._episodes.takes(report, first), strict=True):
+        for video, take in zip(self._videos, self._episodes.takes(report), strict=True):
             labels = self._store[video]
             framing = Framing(*labels.size, self._config.size, self._config.letterbox)
             columns, category, instance = self._labels.stretch(labels.tracks, 0, labels.frames, framing, video)
