@@ -96,6 +96,26 @@ class Clearance(Measure):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Foresight(Measure):
+    """How far off are places that a model imagines some steps ahead, in pixels?
+
+    Figures: `NAME: off` for each kind of objects, and `NAME: chance` for places of other moments.
+    """
+
+    horizon: int = 8
+    windows: int = 1000
+    way: Way | None = None
+
+    def take(self, model: WorldModel, dataset: Dataset) -> dict[str, Figure]:
+        """Imagine and read places."""
+        from training.evaluation.foresight import foreseen_places
+
+        found = foreseen_places(model, dataset, "validation", self.horizon, self.windows, way=self.way)
+        off = {f"{name}: off": Figure(one.off) for name, one in found.items()}
+        return off | {f"{name}: chance": Figure(one.chance) for name, one in found.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Correlation(Measure):
     """Do distances between latents follow distances between objects? Spearman's, over all pairs of 2,000 frames.
 

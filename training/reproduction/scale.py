@@ -12,7 +12,7 @@ from typing import Literal
 
 from training.planning.settings import Way
 from training.reproduction.cells import Data, Simulated, Training
-from training.reproduction.judge import Clearance, Correlation, Driving, OnePlan, Probing
+from training.reproduction.judge import Clearance, Correlation, Driving, Foresight, OnePlan, Probing
 
 ScaleName = Literal["cpu", "paper"]
 
@@ -105,6 +105,10 @@ class Scale:
         """Collisions in n-ball worlds; a `price` of 2 for two plans, more where boxes are read back from spectra."""
         minutes = price * self._plans(self.other_starts, 8, 3)
         return Clearance(starts=self.other_starts, seeds=self.plan_seeds, way=way, minutes=minutes)
+
+    def foresight(self, way: Way | None = None) -> Foresight:
+        """Places that are imagined in n-ball worlds, as far ahead as plans that keep clear look."""
+        return Foresight(way=way, minutes=self._declared(COMPARED))
 
     def correlation(self) -> Correlation:
         """Distances of latents."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from training.planning.settings import Way
 from training.reproduction.cells import Training
-from training.reproduction.judge import Clearance
+from training.reproduction.judge import Clearance, Foresight
 from training.reproduction.scale import HEAD, Scale
-from training.reproduction.table import Column, Entry, Row, Table, Unit
+from training.reproduction.table import LEFT_OUT, Column, Entry, Row, Table, Unit
 
 NAME = "aux-cem"
 POSITIONS = ("target.matching=none",)  # the head says boxes outright: nothing has to be read back
@@ -23,6 +23,7 @@ PAPER = {
 FEWER = 20  # thousands of episodes, which both scales have
 GROUPS: dict[str, Unit] = {"final distance, px": "pixels", "collision-free": "percent", "success, r + 1": "percent"}
 FIGURES = ("distance", "clear", "success")
+PLACES = {"control ball": "control ball: off", "white balls": "ball: off", "white balls by chance": "ball: chance"}
 WAYS = ("plain", "informed")
 # Our own rows: balls, the way back from spectra, and as many plans as it takes the time of.
 FOURIER: tuple[tuple[int, Way, float], ...] = (
@@ -33,22 +34,23 @@ FOURIER: tuple[tuple[int, Way, float], ...] = (
 def table(scale: Scale) -> Table:
     """At a scale."""
     columns = tuple(Column(way, unit, group) for group, unit in GROUPS.items() for way in ("CEM", "Aux-CEM"))
+    columns += tuple(Column(name, "pixels", "imagined places, off by px") for name in PLACES)
     rows, chance = [], []
     for (balls, thousands), paper in PAPER.items():
         world = f"nball-{balls}, {thousands}K"
         there = f"{NAME}, {thousands}K" not in scale.left_out
         label = f"n = {balls}, {thousands}K episodes"
         runs = scale.trainings(NAME, world, NAME, POSITIONS, label) if there else ()
-        rows.append(Row(label, _entries(runs, scale.clearance(), paper)))
+        rows.append(Row(label, _entries(runs, scale.clearance(), scale.foresight(), paper)))
         if thousands == FEWER:
             chance.append(Row(f"n = {balls}, random actions", _entries(runs, scale.clearance(), ways=("random",) * 2)))
     label = "n = 3, positions matched by frame"
     runs = scale.trainings(f"{NAME}, matched", "nball-3, 20K", NAME, MATCHED, label)
-    rows.append(Row(label, _entries(runs, scale.clearance())))
+    rows.append(Row(label, _entries(runs, scale.clearance(), scale.foresight())))
     for balls, way, price in FOURIER:
         label = f"n = {balls}, Fourier head"
         runs = scale.trainings(f"{NAME}, Fourier", f"nball-{balls}, 20K", NAME, HEAD, label)
-        rows.append(Row(f"{label}, boxes {way}", _entries(runs, scale.clearance(price, way))))
+        rows.append(Row(f"{label}, boxes {way}", _entries(runs, scale.clearance(price, way), scale.foresight(way))))
     rows += chance
     measure = scale.clearance()
     notes = (
@@ -56,6 +58,8 @@ def table(scale: Scale) -> Table:
         f"The price of imagined overlap is {measure.weight:g} a squared pixel; the paper does not say its own.",
         "Success: no collision on the way, and within radius + 1 pixels in the end. Starts and goals where balls touch "
         "are left out, and so are starts as near to the goal as that.",
+        f"Imagined places: {measure.horizon} steps ahead, with the true actions; white balls in the order that fits "
+        "best, beside true places of other moments in such an order. Ours; the paper has no such column.",
         "The paper's head says positions; how it orders balls that look alike is not said. Ours takes the simulator's "
         "order, which no picture shows. The last rows are ours: positions that are matched, and the Fourier head, with "
         "boxes read back from spectra by a learned decoder, by one and a few steps of minimisation (refined), or by "
@@ -65,12 +69,14 @@ def table(scale: Scale) -> Table:
 
 
 def _entries(
-    runs: tuple[Training, ...], measure: Clearance, paper: tuple[tuple[float, float], ...] | None = None,
-    ways: tuple[str, str] = WAYS,
+    runs: tuple[Training, ...], measure: Clearance, foresight: Foresight | None = None,
+    paper: tuple[tuple[float, float], ...] | None = None, ways: tuple[str, str] = WAYS,
 ) -> tuple[Entry, ...]:  # fmt: skip
     numbers = paper or ((None, None),) * len(FIGURES)
-    return tuple(
+    places = tuple(Entry(runs, foresight, figure) if foresight else LEFT_OUT for figure in PLACES.values())
+    plans = tuple(
         Entry(runs, measure, f"{way}: {figure}", number)
         for figure, pair in zip(FIGURES, numbers, strict=True)
         for way, number in zip(ways, pair, strict=True)
     )
+    return (*plans, *places)
