@@ -30,10 +30,11 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 from training.config import load_config
 from training.dataset import Batch, Dataset, Windows, open_dataset
 from training.dataset_format import DatasetCategory
-from training.dataset_writer import DatasetWriter, Layout, Take
+from training.dataset_writer import DatasetWriter
 from training.devices import accelerated
 from training.manifest import Split
 from training.simulate import simulate
+from training.takes import Layout, Take
 from training.trainer import Listener, Trainer
 
 BATCHES = {"nball": 64, "nball-cpu": 24, "lewm": 16}

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from training.dataset import Batch, Windows, open_dataset
 from training.dataset_format import DatasetError
-from training.dataset_writer import DatasetWriter, Layout, Take
+from training.dataset_writer import DatasetWriter
 from training.manifest import Split
+from training.takes import Layout, Take
 
 SIZE = 16
 

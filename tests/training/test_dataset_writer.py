@@ -6,8 +6,9 @@ import pytest
 
 from training.dataset import Windows
 from training.dataset_format import DatasetError
-from training.dataset_writer import DatasetWriter, Layout, Take, checked
+from training.dataset_writer import DatasetWriter
 from training.manifest import Split
+from training.takes import Layout, Take, checked
 
 
 def take_of(boxes, **changes):

@@ -18,10 +18,11 @@ from tests.training.labeled import many
 from training import dataset_columns, dataset_writer
 from training.dataset_draft import JOURNAL, Journal
 from training.dataset_format import Dataset, DatasetError, open_dataset
-from training.dataset_writer import DatasetWriter, Layout, Take
+from training.dataset_writer import DatasetWriter
 from training.manifest import PrepareConfig, SimulatorSource, Split
 from training.prepare import prepare, write_dataset
 from training.sources.simulator import Episodes
+from training.takes import Layout, Take
 
 SOURCE = SimulatorSource(environment="nball", options={"balls": 2}, episodes=150, frames=21)
 

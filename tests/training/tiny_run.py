@@ -11,8 +11,9 @@ import torch
 from training import metrics
 from training.config import TrainConfig, merged
 from training.dataset_format import Dataset, DatasetCategory
-from training.dataset_writer import DatasetWriter, Layout, Take
+from training.dataset_writer import DatasetWriter
 from training.manifest import Split
+from training.takes import Layout, Take
 
 SIZE, FRAMES, EPISODES = 16, 12, 24
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 from training.dataset_format import DatasetCategory
-from training.dataset_writer import Layout, Take
+from training.takes import Layout, Take
 
 FEW = 10  # takes: with fewer, holding one out would leave a gap in the training set
 PIECES = 20  # into which they are then cut

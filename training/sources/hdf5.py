@@ -20,13 +20,13 @@ import numpy as np
 
 from labeling.recipe import digest
 from training.dataset_format import OBJECT_COLUMNS, DatasetError
-from training.dataset_writer import Layout, Take
 from training.manifest import PrepareConfig
 from training.sources import Report, longest_episode, pieces
 from training.sources.framing import Framing
 from training.sources.hdf5_facts import episodes, refuse_other_shapes, refuse_overlap
 from training.sources.labels import groups_of_names
 from training.sources.reading import BLOCK
+from training.takes import Layout, Take
 
 VERSION = 2
 STATES = ("state", "proprio")

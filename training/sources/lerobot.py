@@ -23,12 +23,12 @@ from labeling.store import VideoLabels, open_store
 from labeling.tracks import Tracks
 from labeling.video import VideoError
 from training.dataset_format import DatasetCategory, DatasetError
-from training.dataset_writer import Layout, Take
 from training.manifest import PrepareConfig
 from training.sources import Report, longest_episode, pieces
 from training.sources.framing import Framing
 from training.sources.labels import Labels, Stretch
 from training.sources.reading import BLOCK, FrameReader, refuse_other_video
+from training.takes import Layout, Take
 
 VERSION = 2
 PICTURES = ("video", "image")

@@ -21,9 +21,9 @@ from labeling.lifetime import deaf
 from training.dataset_format import DatasetError
 
 if TYPE_CHECKING:
-    from training.dataset_writer import Take
     from training.manifest import PrepareConfig, SimulatorSource
     from training.sources.simulator import Episodes
+    from training.takes import Take
 
 AHEAD = 2  # episodes of each process
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from labeling.recipe import digest
 from training.dataset_format import OBJECT_COLUMNS
-from training.dataset_writer import Layout, Take
 from training.envs import Environment, make
 from training.manifest import PrepareConfig, SimulatorSource
 from training.sources import Report
@@ -25,6 +24,7 @@ from training.sources.framing import Framing
 from training.sources.labels import groups_of_names
 from training.sources.players import side_by_side
 from training.sources.reading import BLOCK
+from training.takes import Layout, Take
 
 # Column of the dataset -> the method of a simulator that knows it.
 OFFERED = {

@@ -20,12 +20,12 @@ from labeling.recipe import digest
 from labeling.store import StoreError, VideoLabels, open_store
 from labeling.video import Video, VideoError
 from training.dataset_format import DatasetError
-from training.dataset_writer import Layout, Take, checked
 from training.manifest import PrepareConfig
 from training.sources import FEW, Report, longest_episode, pieces
 from training.sources.hashing import content_hash
 from training.sources.labels import Labels, Stretch
 from training.sources.reading import FrameReader, refuse_other_video
+from training.takes import Layout, Take, checked
 
 VERSION = 2  # raise it when the same labels give another dataset
 SAME_SHAPE = 0.03  # by how much aspects may differ

@@ -23,10 +23,10 @@ from training.reproduction.beyond.labeled import label_settings
 if TYPE_CHECKING:
     from labeling.folder import Source as Video
     from labeling.store import Store
-    from training.dataset_writer import Take
     from training.prepare import Progress
     from training.sources import Report
     from training.sources.framing import Framing
+    from training.takes import Take
 
 OBJECT = "object"  # the one kind that true boxes have
 HARDLY = 0.1  # visible share below which a true box does not count
@@ -97,8 +97,8 @@ class Filmed:
 
     def __init__(self, clips: Clips, config: PrepareConfig, store: Store | None) -> None:
         from labeling.recipe import digest
-        from training.dataset_writer import Layout
         from training.sources.labels import Labels
+        from training.takes import Layout
 
         self._config, self._store, self._videos = config, store, videos_in(clips.folder)
         self.name, self.origin, self.notes, self.frames = clips.name, clips.folder, list[str](), 0
@@ -116,8 +116,8 @@ class Filmed:
 
     def takes(self, report: Report) -> Iterator[Take]:
         """One take a video, so that both kinds of boxes have the same episodes; DatasetError if boxes do not fit."""
-        from training.dataset_writer import Take, checked
         from training.sources.reading import FrameReader
+        from training.takes import Take, checked
 
         for video in self._videos:
             reader = FrameReader(video.file, self._config.size, self._config.letterbox)

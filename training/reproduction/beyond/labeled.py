@@ -20,11 +20,11 @@ from training.reproduction.cells import Simulated
 if TYPE_CHECKING:
     from labeling.config import LabelConfig
     from labeling.store import Store
-    from training.dataset_writer import Take
     from training.manifest import PrepareConfig
     from training.prepare import Progress
     from training.sources import Report
     from training.sources.simulator import Episodes
+    from training.takes import Take
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Relabeled:
 
     def __init__(self, episodes: Episodes, store: Store, videos: list[str], config: PrepareConfig) -> None:
         from labeling.recipe import digest
-        from training.dataset_writer import Layout
         from training.sources.labels import Labels
+        from training.takes import Layout
 
         self._episodes, self._store, self._config = episodes, store, config
         self._videos = videos
@@ -107,8 +107,8 @@ class Relabeled:
 
     def takes(self, report: Report) -> Iterator[Take]:
         """One take an episode, in their order."""
-        from training.dataset_writer import Take, checked
         from training.sources.framing import Framing
+        from training.takes import Take, checked
 
         for video, take in zip(self._videos, self._episodes.takes(report), strict=True):
             labels = self._store[video]
