@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import connection, parent_process
+from multiprocessing import connection, parent_process, resource_tracker
 
 
 def end_with_parent() -> None:
@@ -28,6 +28,7 @@ def end_with_parent() -> None:
 @contextmanager
 def deaf() -> Iterator[None]:
     """Processes that are started within do not hear Ctrl-C: the terminal tells everybody, and their parent decides."""
+    resource_tracker.ensure_running()  # which is started with the first of them, and hears Ctrl-C again from then on
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # is inherited
     try:
         yield

@@ -65,6 +65,7 @@ class Draft:
             DatasetError: If another process is at it, or, unless `replace`, if a dataset of something else was begun.
         """
         self.path, self.folder = path, path.with_name(f".{path.name}.part")
+        self._old, self._settled = path.with_name(f".{path.name}.old"), False
         if self.folder.is_symlink():
             self.folder.unlink()  # nothing is written through links
         self.folder.mkdir(exist_ok=True)
@@ -75,18 +76,26 @@ class Draft:
             raise DatasetError(
                 f"{path} is being made by another process. Wait for it, or choose another --out."
             ) from error
+        try:
+            self._begin(recipe, origin, replace)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _begin(self, recipe: str, origin: str, replace: bool) -> None:
+        if self.path.exists():
+            _remove([self._old])  # which made way for it
         found = self._read()
         if found and found.origin != origin and not replace:
-            self._lock.release()
             raise DatasetError(
-                f"{path}: a dataset of {found.origin} was begun there, {found.rows} frames of it; this would be one of "
-                f"{origin}. Run that command again to go on with it, choose another --out, or --replace."
+                f"{self.path}: a dataset of {found.origin} was begun there, {found.rows} frames of it; this would be "
+                f"one of {origin}. Run that command again to go on with it, choose another --out, or --replace."
             )
         self.journal = Journal(recipe=recipe, origin=origin)
         if found and found.recipe == recipe:
             self.journal = found
-            self._remove(entry for entry in self.folder.rglob(".*") if entry.name != LOCK)  # halves of files
-            self._remove(self.folder.rglob("*.partial"))
+            _remove(entry for entry in self.folder.rglob(".*") if entry.name != LOCK)  # halves of files
+            _remove(self.folder.rglob("*.partial"))
         else:
             self.empty()
 
@@ -98,26 +107,28 @@ class Draft:
         """Begin anew."""
         self.journal = Journal(recipe=self.journal.recipe, origin=self.journal.origin)
         (self.folder / JOURNAL).unlink(missing_ok=True)  # first: what is half removed is not to be gone on with
-        self._remove(entry for entry in self.folder.iterdir() if entry.name != LOCK)
+        _remove(entry for entry in self.folder.iterdir() if entry.name != LOCK)
 
     def settle(self) -> None:
         """Put the finished draft in its place; an older dataset there makes way."""
-        old = self.path.with_name(f".{self.path.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
+        _remove([self._old])
         if self.path.exists():
-            os.replace(self.path, old)
+            os.replace(self.path, self._old)
         os.replace(self.folder, self.path)
+        self._settled = True  # what is beside the dataset from now on is another process's
         for name in (JOURNAL, LOCK):
             (self.path / name).unlink(missing_ok=True)
-        shutil.rmtree(old, ignore_errors=True)
+        _remove([self._old])
 
     def close(self, keep: bool) -> None:
         """Leave it to the next process, or remove it, if it is still there."""
-        if not keep and self.folder.exists():
-            with suppress(OSError):
-                self.empty()
-                shutil.rmtree(self.folder)
-        self._lock.release()
+        try:
+            if not keep and not self._settled:
+                with suppress(OSError):
+                    self.empty()
+                    shutil.rmtree(self.folder)
+        finally:
+            self._lock.release()
 
     def _read(self) -> Journal | None:
         """The journal, if what it tells of can be gone on with."""
@@ -128,10 +139,10 @@ class Draft:
         linked = any(entry.is_symlink() for entry in self.folder.rglob("*"))  # nothing is written through links
         return journal if journal.recipe and journal.looked and not linked else None
 
-    @staticmethod
-    def _remove(entries: Iterable[Path]) -> None:
-        for entry in list(entries):
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink(missing_ok=True)
+
+def _remove(entries: Iterable[Path]) -> None:
+    for entry in list(entries):
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink(missing_ok=True)

@@ -67,6 +67,7 @@ class DatasetWriter:
         self._draft = dataset_draft.Draft(self.path, recipe, origin, replace)
         self._saved, self._saving, self._closed = time.monotonic(), 0.0, False
         self._given = 0  # takes in this process
+        self.rows = self._draft.journal.rows  # frames of all episodes so far
         try:
             self._open(hear or (lambda rows: None))
         except BaseException:
@@ -77,16 +78,13 @@ class DatasetWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        keep = error is not None and bool(self._draft.journal.recipe and self._draft.journal.episodes)
-        if keep and not self._closed:
-            with suppress(OSError):  # a full disk: what was saved last will do
-                self._save()
-        self._draft.close(keep)
-
-    @property
-    def rows(self) -> int:
-        """Frames written so far."""
-        return self._draft.journal.rows
+        keep = error is not None and bool(self._draft.journal.recipe and self.rows)
+        try:
+            if keep and not self._closed:
+                with suppress(OSError):  # a full disk: what was saved last will do
+                    self._save()
+        finally:
+            self._draft.close(keep)
 
     @property
     def known(self) -> list[dataset_draft.Looked]:
@@ -173,6 +171,7 @@ class DatasetWriter:
             except (GroupNotFoundError, StoreError, TypeError, ValueError, KeyError):  # what broken metadata lead to
                 self._draft.empty()
         if not self.known:
+            self.rows = 0
             self._draft.empty()
             self._root = zarr.create_group(str(self._draft.folder), zarr_format=3)
             self._columns = self._opened(new=True)
@@ -195,12 +194,13 @@ class DatasetWriter:
                     return number
                 if found.hexdigest() != one.digest:
                     return number
-            hear(high)
+                hear(high)
         return len(self.known)
 
     def _look(self, one: dataset_draft.Looked) -> None:
         """Remember what came of a take."""
         self.known.append(one)
+        self.rows += one.length
         self._given = len(self.known)
         # A journal names all takes so far: writing it takes longer, the more there are.
         if time.monotonic() - self._saved > max(SAVE_EVERY, SAVING_SHARE * self._saving):
@@ -209,6 +209,7 @@ class DatasetWriter:
     def _forget(self, number: int) -> None:
         """Be where only the first `number` takes had been given."""
         del self.known[number:]
+        self.rows = self._draft.journal.rows
         self._cut_back()
 
     def _cut_back(self) -> None:

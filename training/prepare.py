@@ -7,10 +7,12 @@ is there already is left alone, and one that was made of something else is not r
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +147,10 @@ def write_dataset(
     def report(file: str, reason: str) -> None:
         problems.setdefault(file, reason)
 
-    with DatasetWriter(out, source.layout, recipe, source.origin, replace, tell) as writer:
+    # Split and name come last: what was begun with others serves as well.
+    begun = digest(schema=SCHEMA, source=source.recipe, made_by=_made_by())
+    with ExitStack() as stack:
+        writer = stack.enter_context(DatasetWriter(out, source.layout, begun, source.origin, replace, tell))
         if isinstance(source, Numbered):
             takes = source.takes_from(len(writer.known), report)
             for one in writer.pass_over():
@@ -153,6 +158,7 @@ def write_dataset(
                     report(one.source, one.reason)
         else:
             takes = source.takes(report)
+        stack.callback(getattr(takes, "close", lambda: None))  # ends what it has started, and now
         for take in takes:
             if reason := writer.give(take):
                 report(take.source, reason)
@@ -166,6 +172,15 @@ def write_dataset(
     if progress:
         progress(made.frames, made.frames)
     return _described(made, new=True)
+
+
+def _made_by() -> dict[str, str]:
+    """What plays, draws and decodes: the halves of a dataset are not to come from two versions of it."""
+    found = {"MUJOCO_GL": os.environ.get("MUJOCO_GL", "")}
+    for package in ("spectrabox", "numpy", "av", "opencv-python-headless", "mujoco", "ogbench", "gym-pusht", "pymunk"):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def _seldom(progress: Progress | None, expected: int) -> Callable[[int], None]:

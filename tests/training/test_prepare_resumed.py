@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.training.labeled import many
-from training import dataset_columns, dataset_writer
+from training import dataset_columns, dataset_draft, dataset_writer
 from training.dataset_draft import JOURNAL, Journal
 from training.dataset_format import Dataset, DatasetError, open_dataset
 from training.dataset_writer import DatasetWriter
@@ -135,8 +135,10 @@ def test_slots_that_were_cut_off_at_the_end_are_there_again(tmp_path, monkeypatc
 @pytest.mark.parametrize("what", ["another recipe", "a link in it", "no journal", "half a journal", "no metadata"])
 def test_a_draft_that_cannot_be_gone_on_with_is_removed(tmp_path, whole, what):
     out = tmp_path / "d.zarr"
+    begun = Stopped(100)
+    begun.recipe += what if what == "another recipe" else ""
     with pytest.raises(KeyboardInterrupt):
-        write_dataset(Stopped(100), out, "e" if what == "another recipe" else "d", Split())
+        made(begun, out)
     draft = tmp_path / ".d.zarr.part"
     journal = draft / JOURNAL
     if what == "a link in it":
@@ -154,6 +156,36 @@ def test_a_draft_that_cannot_be_gone_on_with_is_removed(tmp_path, whole, what):
     assert not list(tmp_path.glob(".*"))
     assert not list(tmp_path.glob("precious/*"))
     same(open_dataset(out), whole)
+
+
+def test_another_split_or_name_loses_no_episode(tmp_path, whole):
+    with pytest.raises(KeyboardInterrupt):
+        write_dataset(Stopped(100), tmp_path / "d.zarr", "e", Split(validation=0.3))
+    source = Stopped()
+    made(source, tmp_path / "d.zarr")
+    assert source.asked[0] == 100
+    same(open_dataset(tmp_path / "d.zarr"), whole)
+
+
+def test_a_dataset_that_makes_way_leaves_nothing_behind(tmp_path, whole):
+    write_dataset(Stopped(), tmp_path / "d.zarr", "e", Split(validation=0.3))
+    made(Stopped(), tmp_path / "d.zarr")
+    same(open_dataset(tmp_path / "d.zarr"), whole)
+    assert [path.name for path in tmp_path.iterdir()] == ["d.zarr"]
+
+
+def test_a_lock_is_given_back_however_a_run_ends(tmp_path, monkeypatch):
+    def fails(*_):
+        raise KeyboardInterrupt
+
+    kept = []  # as a notebook keeps its last error
+    for place, name in ((dataset_draft.Draft, "_read"), (dataset_draft.Draft, "save"), (dataset_draft.Draft, "empty")):
+        monkeypatch.setattr(place, name, fails)
+        with pytest.raises(KeyboardInterrupt) as error:
+            made(Stopped(100), tmp_path / "d.zarr")
+        kept.append(error)
+        monkeypatch.undo()
+    assert made(Stopped(), tmp_path / "d.zarr").new
 
 
 def test_what_was_begun_of_something_else_is_not_removed_unasked(tmp_path):
@@ -305,7 +337,7 @@ def test_a_run_that_is_stopped_at_any_touch_of_the_disk_goes_on(tmp_path, monkey
 RUN = """
 import sys
 from tests.training.labeled import many
-from training import dataset_columns, dataset_writer
+from training import dataset_columns, dataset_draft, dataset_writer
 from training.simulate import simulate
 dataset_writer.SAVE_EVERY = dataset_writer.SAVING_SHARE = 0
 simulate("nball", sys.argv[1], episodes=300, seed=1, balls=1, size=32)

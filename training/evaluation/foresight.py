@@ -26,7 +26,7 @@ class Foreseen:
     """Mean distances in pixels, of the objects of one kind."""
 
     off: float  # of imagined places from true ones
-    chance: float  # of true places of other moments from true ones, matched in the same way
+    blind: float  # of the better of two guesses: places of another moment, matched in the same way, or the middle
 
 
 @torch.inference_mode()
@@ -57,11 +57,16 @@ def foreseen_places(
         if sum(map(len, true)) >= windows:
             break
     kinds, truth = torch.tensor(objects), torch.cat(true)
-    off, chance = _apart(torch.cat(found), truth, kinds), _apart(truth.roll(len(truth) // 2, 0), truth, kinds)
+    middle = torch.tensor(model.data.size[::-1]).expand_as(truth) / 2
+    off = _by_kind(_apart(torch.cat(found), truth, kinds), kinds)
+    blind = [_by_kind(_apart(guess, truth, kinds), kinds) for guess in (truth.roll(len(truth) // 2, 0), middle)]
     return {
-        name: Foreseen(float(off[:, kinds == kind].mean()), float(chance[:, kinds == kind].mean()))
-        for kind, name in dataset.category_names.items()
+        name: Foreseen(off[kind], min(guess[kind] for guess in blind)) for kind, name in dataset.category_names.items()
     }
+
+
+def _by_kind(distances: Tensor, kinds: Tensor) -> dict[int, float]:
+    return {int(kind): float(distances[:, kinds == kind].mean()) for kind in set(kinds.tolist())}
 
 
 def _apart(places: Tensor, truth: Tensor, kinds: Tensor) -> Tensor:

@@ -99,7 +99,7 @@ class Clearance(Measure):
 class Foresight(Measure):
     """How far off are places that a model imagines some steps ahead, in pixels?
 
-    Figures: `NAME: off` for each kind of objects, and `NAME: chance` for places of other moments.
+    Figures: `NAME: off` for each kind of objects, and `NAME: blind` for the better of two guesses.
     """
 
     horizon: int = 8
@@ -112,7 +112,7 @@ class Foresight(Measure):
 
         found = foreseen_places(model, dataset, "validation", self.horizon, self.windows, way=self.way)
         off = {f"{name}: off": Figure(one.off) for name, one in found.items()}
-        return off | {f"{name}: chance": Figure(one.chance) for name, one in found.items()}
+        return off | {f"{name}: blind": Figure(one.blind) for name, one in found.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

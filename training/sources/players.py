@@ -1,77 +1,70 @@
 """How do several processes play the episodes of one simulator?
 
-Each process opens a simulator of its own and plays whole episodes; they come back in their order. Only a few are played
-ahead of the one that is asked for, so that memory does not grow when they are written more slowly than played.
+Each process opens a simulator of its own and plays every so many-th episode. They come back in their order. A process
+waits with an episode until it is asked for, so that memory does not grow when they are written more slowly than played.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import os
-import threading
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from functools import lru_cache
-from multiprocessing.connection import Connection, wait
+from collections.abc import Iterator
+from itertools import cycle
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from typing import TYPE_CHECKING
 
-from labeling.lifetime import deaf
+from labeling.lifetime import deaf, end_with_parent
 from training.dataset_format import DatasetError
 
 if TYPE_CHECKING:
     from training.manifest import PrepareConfig, SimulatorSource
-    from training.sources.simulator import Episodes
     from training.takes import Take
-
-AHEAD = 2  # episodes of each process
 
 
 def side_by_side(
-    source: SimulatorSource, seed: int, config: PrepareConfig, numbers: Iterable[int], workers: int
+    source: SimulatorSource, seed: int, config: PrepareConfig, numbers: range, workers: int
 ) -> Iterator[Take]:
     """The episodes with these numbers, in their order, with all their pictures; `workers` processes play them."""
-    spawn = multiprocessing.get_context("spawn")  # a simulator's window does not outlive a fork
-    wanted, held = spawn.Pipe(duplex=False)  # the other end is closed with this process, however it ends
-    pool = ProcessPoolExecutor(workers, spawn, initializer=_begin, initargs=(wanted,))
-    settings = source.model_dump_json(), seed, config.model_dump_json()
-    played: deque[Future[Take]] = deque()
+    shares = [share for first in range(workers) if (share := numbers[first::workers])]
+    players = [_started(source, seed, config, share) for share in shares]
     try:
-        for number in numbers:
-            with deaf():
-                played.append(pool.submit(_play, *settings, number))
-            if len(played) >= AHEAD * workers:
-                yield played.popleft().result()
-        while played:
-            yield played.popleft().result()
-    except BrokenProcessPool as error:
+        for _, (_, played) in zip(numbers, cycle(players), strict=False):
+            found = played.recv()
+            if isinstance(found, Exception):
+                raise found
+            yield found
+    except EOFError as error:
         raise DatasetError(
             f"A process that plays {source.environment} was ended, perhaps for want of memory: each of the {workers} "
             "has a simulator of its own. The same command goes on from here; with --workers fewer may play."
         ) from error
     finally:
-        held.close()  # nobody waits for the episodes that are being played
-        pool.shutdown(cancel_futures=True)
-        wanted.close()
+        for process, played in players:
+            process.kill()  # nobody waits for the episode that is being played
+            process.join()
+            played.close()
 
 
-def _begin(wanted: Connection) -> None:
-    def watch() -> None:
-        wait([wanted])
-        os._exit(1)
+def _started(
+    source: SimulatorSource, seed: int, config: PrepareConfig, numbers: range
+) -> tuple[SpawnProcess, Connection]:
+    spawn = multiprocessing.get_context("spawn")  # a simulator's window does not outlive a fork
+    here, there = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=_play, args=(there, source, seed, config, numbers), daemon=True)
+    with deaf():
+        process.start()
+    there.close()  # so that the end of the process is the end of the pipe
+    return process, here
 
-    threading.Thread(target=watch, daemon=True).start()
 
-
-def _play(source: str, seed: int, config: str, number: int) -> Take:
-    """In another process: one episode."""
-    return _opened(source, seed, config).whole(number)
-
-
-@lru_cache(maxsize=1)
-def _opened(source: str, seed: int, config: str) -> Episodes:
-    from training.manifest import PrepareConfig, SimulatorSource
+def _play(there: Connection, source: SimulatorSource, seed: int, config: PrepareConfig, numbers: range) -> None:
+    """In the other process."""
+    end_with_parent()
     from training.sources.simulator import Episodes
 
-    return Episodes(SimulatorSource.model_validate_json(source), seed, PrepareConfig.model_validate_json(config))
+    try:
+        episodes = Episodes(source, seed, config)
+        for number in numbers:
+            there.send(episodes.whole(number))
+    except Exception as error:
+        there.send(error)

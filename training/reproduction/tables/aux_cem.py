@@ -23,7 +23,7 @@ PAPER = {
 FEWER = 20  # thousands of episodes, which both scales have
 GROUPS: dict[str, Unit] = {"final distance, px": "pixels", "collision-free": "percent", "success, r + 1": "percent"}
 FIGURES = ("distance", "clear", "success")
-PLACES = {"control ball": "control ball: off", "white balls": "ball: off", "white balls by chance": "ball: chance"}
+PLACES = {"control ball": "control ball: off", "white balls": "ball: off", "white balls, blindly": "ball: blind"}
 WAYS = ("plain", "informed")
 # Our own rows: balls, the way back from spectra, and as many plans as it takes the time of.
 FOURIER: tuple[tuple[int, Way, float], ...] = (
@@ -59,7 +59,8 @@ def table(scale: Scale) -> Table:
         "Success: no collision on the way, and within radius + 1 pixels in the end. Starts and goals where balls touch "
         "are left out, and so are starts as near to the goal as that.",
         f"Imagined places: {measure.horizon} steps ahead, with the true actions; white balls in the order that fits "
-        "best, beside true places of other moments in such an order. Ours; the paper has no such column.",
+        "best. Blindly: the better of two guesses, the middle of the frame and true places of another moment, in such "
+        "an order. Ours; the paper has no such columns.",
         "The paper's head says positions; how it orders balls that look alike is not said. Ours takes the simulator's "
         "order, which no picture shows. The last rows are ours: positions that are matched, and the Fourier head, with "
         "boxes read back from spectra by a learned decoder, by one and a few steps of minimisation (refined), or by "
