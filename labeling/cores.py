@@ -6,5 +6,5 @@ import os
 
 
 def cores() -> int:
-    """Cores that this process may use: a container or a scheduler may allow fewer than the machine has."""
+    """Cores that this process is allowed to run on; a share of time that a container is given does not show here."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
