@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from training.models.layers import attend, weighed
+from training.models.products import Linear, linear
 from training.settings import EncoderConfig, PixelRange
 
 EPSILON = 1e-12  # as in the released weights
@@ -32,11 +33,11 @@ class Block(nn.Module):
         super().__init__()
         self.heads = heads
         self.norm1 = nn.LayerNorm(width, EPSILON)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
+        self.qkv = Linear(width, 3 * width)
+        self.out = Linear(width, width)
         self.norm2 = nn.LayerNorm(width, EPSILON)
-        self.fc1 = nn.Linear(width, ffn)
-        self.fc2 = nn.Linear(ffn, width)
+        self.fc1 = Linear(width, ffn)
+        self.fc2 = Linear(ffn, width)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(N, L, width) to (N, L, width)."""
@@ -52,7 +53,7 @@ class Block(nn.Module):
         normed = self.norm1(tokens)
         ask, key, value = self.qkv.weight.chunk(3)
         ask_bias, _, value_bias = self.qkv.bias.chunk(3)
-        query = F.linear(normed[:, 0], ask, ask_bias).view(count, self.heads, -1)
+        query = linear(normed[:, 0], ask, ask_bias).view(count, self.heads, -1)
         sought = torch.matmul(query.transpose(0, 1), key.view(self.heads, -1, width)).transpose(0, 1)
         mean = weighed(sought, normed, normed, scale=query.shape[-1] ** -0.5)
         mixed = torch.matmul(mean.transpose(0, 1), value.view(self.heads, -1, width).mT).transpose(0, 1)
@@ -76,7 +77,7 @@ class Encoder(nn.Module):
         inputs = 3 * config.patch**2
         self.cls = nn.Parameter(torch.empty(config.width))
         self.positions = nn.Parameter(torch.empty(1 + side**2, config.width))
-        self.patch = nn.Linear(inputs, config.width)
+        self.patch = Linear(inputs, config.width)
         self.blocks = nn.ModuleList(Block(config.width, config.heads, config.ffn) for _ in range(config.depth))
         self.norm = nn.LayerNorm(config.width, EPSILON)
         mean, std = torch.tensor(PIXELS[config.pixels])

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from training.models.products import Linear
+
 
 class AuxiliaryHead(nn.Module):
     """A perceptron of `depth` layers, named fc1, fc2, ...; with one it is linear."""
@@ -20,7 +22,7 @@ class AuxiliaryHead(nn.Module):
         super().__init__()
         sizes = [latent, *[hidden] * (depth - 1), targets]
         for number, (before, after) in enumerate(pairwise(sizes), 1):
-            self.add_module(f"fc{number}", nn.Linear(before, after))
+            self.add_module(f"fc{number}", Linear(before, after))
 
     def forward(self, latents: Tensor) -> Tensor:
         """(..., D) to (..., S)."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from training.models.products import Linear
 from training.processes import global_mean, process_count
 
 
@@ -92,9 +93,9 @@ class Projector(nn.Module):
 
     def __init__(self, width: int, hidden: int, out: int) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(width, hidden)
+        self.fc1 = Linear(width, hidden)
         self.norm = GlobalBatchNorm(hidden)
-        self.fc2 = nn.Linear(hidden, out)
+        self.fc2 = Linear(hidden, out)
 
     def forward(self, values: Tensor) -> Tensor:
         """Map (..., width) to (..., out); all rows count for the statistics."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from training.models.layers import attend
+from training.models.products import Linear
 from training.settings import PredictorConfig
 
 EPSILON = 1e-6  # of the norms that actions modulate, as in the released weights
@@ -29,9 +30,9 @@ class ActionEncoder(nn.Module):
         self.register_buffer("mean", torch.zeros(actions))
         self.register_buffer("std", torch.ones(actions))
         if actions:
-            self.mix = nn.Linear(actions, ACTION_CHANNELS)
-            self.fc1 = nn.Linear(ACTION_CHANNELS, 4 * width)
-            self.fc2 = nn.Linear(4 * width, width)
+            self.mix = Linear(actions, ACTION_CHANNELS)
+            self.fc1 = Linear(ACTION_CHANNELS, 4 * width)
+            self.fc2 = Linear(4 * width, width)
         else:
             self.free = nn.Parameter(torch.randn(width))
 
@@ -53,13 +54,13 @@ class ConditionedBlock(nn.Module):
         width, inner = config.width, config.heads * config.head_size
         self.heads, self.dropout = config.heads, config.dropout
         self.norm = nn.LayerNorm(width, EPSILON, elementwise_affine=False)
-        self.modulation = nn.Linear(width, 6 * width)
+        self.modulation = Linear(width, 6 * width)
         self.attention_norm = nn.LayerNorm(width) if config.inner_norm else nn.Identity()
-        self.qkv = nn.Linear(width, 3 * inner, bias=False)
-        self.out = nn.Linear(inner, width)
+        self.qkv = Linear(width, 3 * inner, bias=False)
+        self.out = Linear(inner, width)
         self.ffn_norm = nn.LayerNorm(width) if config.inner_norm else nn.Identity()
-        self.fc1 = nn.Linear(width, config.ffn)
-        self.fc2 = nn.Linear(config.ffn, width)
+        self.fc1 = Linear(width, config.ffn)
+        self.fc2 = Linear(config.ffn, width)
         # Zero: at first the block passes its input on, and actions join as they prove useful.
         nn.init.zeros_(self.modulation.weight)
         nn.init.zeros_(self.modulation.bias)
@@ -92,7 +93,7 @@ class Predictor(nn.Module):
     def __init__(self, config: PredictorConfig, latent: int) -> None:
         super().__init__()
         self.context = config.context
-        self.inputs = nn.Linear(latent, config.width) if latent != config.width else nn.Identity()
+        self.inputs = Linear(latent, config.width) if latent != config.width else nn.Identity()
         self.positions = nn.Parameter(torch.randn(config.context, config.width))
         self.blocks = nn.ModuleList(ConditionedBlock(config) for _ in range(config.depth))
         self.norm = nn.LayerNorm(config.width)

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from training.models.predictor import ConditionedBlock, Predictor
+from training.models.products import linear
 
 Kept = tuple[Tensor, Tensor]  # keys and values (R, L, heads, size)
 
@@ -46,12 +47,10 @@ class Unrolling:
 
 
 def _changes(block: ConditionedBlock, active: Tensor) -> list[Tensor]:
-    """Shift, scale and gate of attention and of the network, for every action."""
-    changes = block.modulation(active)
-    width = changes.shape[-1] // 6
-    changes[..., width : 2 * width] += 1
-    changes[..., 4 * width : 5 * width] += 1
-    return list(changes.chunk(6, dim=-1))
+    """Shift, 1 + scale and gate of attention and of the network, for every action."""
+    weight, bias = block.modulation.weight, block.modulation.bias
+    ones = torch.tensor([0, 1, 0, 0, 1, 0]).to(bias).repeat_interleave(len(bias) // 6)
+    return list(linear(active, weight, bias + ones).chunk(6, dim=-1))
 
 
 def _through(
@@ -81,6 +80,9 @@ def _attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     mixed = []
     for place in range(asked):
         seen = there - asked + place + 1
+        if seen == 1:
+            mixed.append(value[:, 0])
+            continue
         scores = (query[:, place, None] * key[:, :seen]).sum(-1) * query.shape[-1] ** -0.5
         mixed.append((scores.softmax(1)[..., None] * value[:, :seen]).sum(1))
     return torch.stack(mixed, dim=1)

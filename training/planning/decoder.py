@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from labeling.files import write_whole
 from training.config import TrainError
 from training.matching import fitting_order, reordered
+from training.models.products import Linear
 from training.planning.spectra import Plausible, spectrum
 from training.run_folder import refuse_links_in
 
@@ -45,8 +46,8 @@ class Decoder(nn.Module):
         super().__init__()
         self.objects = objects
         self.layers = nn.Sequential(
-            nn.Linear(2 * frequencies, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(),
-            nn.Linear(hidden, 4 * objects),
+            Linear(2 * frequencies, hidden), nn.GELU(), Linear(hidden, hidden), nn.GELU(),
+            Linear(hidden, 4 * objects),
         )  # fmt: skip
 
     def forward(self, spectra: Tensor) -> Tensor:

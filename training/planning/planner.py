@@ -18,13 +18,15 @@ from training.planning.asked import finite, in_order, one_goal_each, pictures
 from training.planning.cem import Draws, End, Limit, Plan, plan, seeded, within
 from training.planning.costs import Cost, GoalDistance, total
 from training.planning.settings import PlanConfig
+from training.planning.side_by_side import Each, side_by_side, workers
 
 if TYPE_CHECKING:
     from training.world_model import WorldModel
 
 Limits = tuple[End, End]  # lowest and highest action
 FLOATS = 4  # bytes each
-CACHED, ON_A_GPU = 32, 1024  # megabytes: what caches of a CPU hold; enough to keep a GPU busy
+ON_A_CPU, ON_A_GPU = 256, 1024  # megabytes: more is no faster on one, so much keeps the other busy
+SHARED = 32 << 20  # bytes for each core: where there is less to imagine, one has it done sooner
 COPIES = 4  # of a layer's activations, alive at once
 USUAL = 3.0  # standard deviations around the mean: the range of training data whose extremes were not kept
 
@@ -53,12 +55,13 @@ class Task:
         self.goal = model.encode(goal)
         self.past = self._blocks(past)
         self.cost = total([(1.0, GoalDistance(self.goal)), *rules])
-        self.memory = (memory or (CACHED if self.start.device.type == "cpu" else ON_A_GPU)) << 20
+        self.memory = (memory or (ON_A_CPU if self.start.device.type == "cpu" else ON_A_GPU)) << 20
 
-    def score(self, actions: Tensor) -> Tensor:
-        """Costs (B, S) of candidates (B, S, H, skip * A) in the user's units."""
-        pieces = torch.split(actions, self._piece(actions), dim=1)
-        return torch.cat([self.cost(self.imagine(piece)) for piece in pieces], dim=1)
+    def score(self, actions: Tensor, each: Each = map) -> Tensor:
+        """Costs (B, S) of candidates (B, S, H, skip * A) in the user's units; `each` imagines the pieces."""
+        pieces = self._pieces(actions)
+        imagined = (each if len(pieces) > 1 else map)(self.imagine, pieces)
+        return torch.cat([self.cost(latents) for latents in imagined], dim=1)
 
     def imagine(self, actions: Tensor) -> Tensor:
         """Latents (B, S, H, D) to which candidates lead, without the frames that are there already."""
@@ -82,14 +85,18 @@ class Task:
         blocks = torch.as_tensor(values, dtype=self.start.dtype, device=self.start.device)
         return blocks.reshape(batch, context - 1, self.skip * wanted[2])
 
-    def _piece(self, actions: Tensor) -> int:
-        """How many candidates of each environment are imagined at once."""
+    def _pieces(self, actions: Tensor) -> tuple[Tensor, ...]:
+        """Candidates that are imagined at once, of all environments; as many pieces for each core."""
         shape = self.model.config.model
         widest = max(shape.projector, shape.predictor.ffn, 3 * shape.predictor.heads * shape.predictor.head_size)
         steps = actions.shape[2] + self.start.shape[1]
         floats = COPIES * shape.predictor.context * widest
         floats += steps * (shape.latent + 6 * shape.predictor.width * shape.predictor.depth)
-        return max(1, self.memory // (FLOATS * floats * len(actions)))
+        needed = FLOATS * floats * len(actions)  # for a candidate of each environment
+        candidates, cores = actions.shape[1], workers(actions.device)
+        at_once = cores if candidates * needed >= cores * SHARED else 1
+        turns = -(-candidates // (at_once * max(1, self.memory // (at_once * needed))))
+        return torch.split(actions, -(-candidates // (turns * at_once)), dim=1)
 
 
 def find_actions(
@@ -111,7 +118,7 @@ def find_actions(
         raise ValueError("This model was trained without actions: it can imagine what comes, but not plan.")
     in_order(limits, model.data.action_dim)
     config = config or PlanConfig()
-    with torch.inference_mode():
+    with torch.inference_mode(), side_by_side(model.device) as each:
         task = Task(model, frames, goal, past, rules, config.memory)
         units = _Units(model, config)
         # The range of the training data cuts what is found; limits that were asked for also hold while searching.
@@ -119,7 +126,7 @@ def find_actions(
         searched = units.limited(allowed) if limits or config.longest else None
         first = torch.zeros(len(task.start), config.horizon, units.size, device=model.device)
         draws = draws or seeded(config, first, numbers)
-        found = plan(lambda candidates: task.score(units.actions(candidates)), first, config, searched, draws)
+        found = plan(lambda candidates: task.score(units.actions(candidates), each), first, config, searched, draws)
         possible = within(config.longest, *(limits or trained_range(model)))
         actions = possible(units.single(units.actions(found.actions)).flatten(1, 2))
     return Found(actions.cpu().numpy(), found)

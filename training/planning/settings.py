@@ -25,7 +25,7 @@ class PlanConfig(BaseModel, frozen=True, extra="forbid"):
     horizon: int = Field(5, ge=1, description="Steps of the model that are looked ahead, each as long as its skip.")
     seed: int = Field(0, ge=0, description="Decides all draws.")
     memory: int | None = Field(
-        None, ge=1, description="Megabytes of imagined futures held at once; none: 32 on a CPU, 1,024 on a GPU."
+        None, ge=1, description="Megabytes of imagined futures held at once; none: 256 on a CPU, 1,024 on a GPU."
     )
 
     @model_validator(mode="after")

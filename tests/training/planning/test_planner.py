@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from threading import Barrier, get_ident
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,40 @@ def test_pieces_change_memory_but_not_the_plan(nball_model: WorldModel, episodes
     task = Task(nball_model, frames[:, :1], frames[:, 5], None)
     candidates = torch.randn(3, 50, 4, 2, generator=torch.Generator().manual_seed(0))
     whole = task.score(candidates)
-    assert task.memory == 32 << 20  # as much as caches of a CPU may hold
+    assert task.memory == 256 << 20
     task.memory = 1
-    assert task._piece(candidates) == 1
+    assert [piece.shape[1] for piece in task._pieces(candidates)] == [1] * 50
     torch.testing.assert_close(task.score(candidates), whole, rtol=1e-4, atol=1e-4)
+
+
+def test_cores_share_what_is_imagined_and_find_the_same_plan(
+    nball_model: WorldModel, episodes: tuple[np.ndarray, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames, _, _ = episodes
+    alone = find_actions(nball_model, frames[:, :1], frames[:, 5], config=QUICK)
+    before = torch.get_num_threads()
+    busy: set[int] = set()
+    threads: set[int] = set()
+    both = Barrier(2)
+    monkeypatch.setattr("training.planning.planner.SHARED", 1)
+    imagine = Task.imagine
+
+    def watched(task: Task, actions: torch.Tensor) -> torch.Tensor:
+        busy.add(get_ident())
+        threads.add(torch.get_num_threads())
+        both.wait(timeout=30)  # two at once, or this is an error
+        return imagine(task, actions)
+
+    monkeypatch.setattr(Task, "imagine", watched)
+    torch.set_num_threads(2)
+    try:
+        shared = find_actions(nball_model, frames[:, :1], frames[:, 5], config=QUICK)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert len(busy) == 2
+    assert threads == {1}
+    np.testing.assert_allclose(shared.actions, alone.actions, atol=1e-4)
 
 
 def test_what_is_found_is_imagined_to_end_nearer_than_doing_nothing(
