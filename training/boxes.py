@@ -124,6 +124,8 @@ class BoxStates(nn.Module):
                 values = column[..., :2]
             case ["presence"]:
                 values = column[..., None].float()
+            case ["direction"] if batch.heading is not None:
+                values = _circle(batch.heading)
             case ["direction"]:
                 values = _circle(column[..., 4:5])
                 applies = ((column[..., 2] - column[..., 3]).abs() > ROUND * column[..., 2])[..., None]

@@ -39,6 +39,7 @@ class Batch:
     mass: torch.Tensor | None = None  # (B, T, N, 2) float32
     depth: torch.Tensor | None = None  # (B, T, N, 5) float32, percentiles 5 25 50 75 95
     velocity: torch.Tensor | None = None  # (B, T, N, 2) float32, image sizes a frame
+    heading: torch.Tensor | None = None  # (B, T, N, 1) float32, radians
     pose: torch.Tensor | None = None  # (B, T, N, 6) float32, x y z roll pitch yaw
     pose_velocity: torch.Tensor | None = None  # (B, T, N, 3) float32, of x y z, a frame
     state: torch.Tensor | None = None  # (B, T, S) float32

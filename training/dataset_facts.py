@@ -17,8 +17,8 @@ from labeling.zarr_io import array_at, attributes, holds, load
 COLUMNS: dict[str, tuple[str, str]] = {
     "frames": ("uint8", "rows H W 3"), "actions": ("float32", "rows A"), "boxes": ("float32", "rows N 4"),
     "present": ("bool", "rows N"), "oriented": ("float32", "rows N 5"), "mass": ("float32", "rows N 2"),
-    "depth": ("float32", "rows N 5"), "velocity": ("float32", "rows N 2"), "pose": ("float32", "rows N 6"),
-    "pose_velocity": ("float32", "rows N 3"), "state": ("float32", "rows S"),
+    "depth": ("float32", "rows N 5"), "velocity": ("float32", "rows N 2"), "heading": ("float32", "rows N 1"),
+    "pose": ("float32", "rows N 6"), "pose_velocity": ("float32", "rows N 3"), "state": ("float32", "rows S"),
 }  # fmt: skip
 NEEDED = ("frames", "actions", "boxes", "present")
 EMPTY = -1  # category and instance of a slot without an object

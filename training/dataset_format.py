@@ -8,6 +8,7 @@ was written to its end; `training.dataset_writer` writes them. Plain zarr reads 
     where known, float32:
     oriented (rows, N, 5)             cx cy w h theta, as boxes; w >= h     mass (rows, N, 2) centre of mass
     velocity (rows, N, 2)             image sizes a frame                   depth (rows, N, 5) percentiles 5 25 50 75 95
+    heading (rows, N, 1)              radians, all the way round; where a plane figure faces
     pose (rows, N, 6)                 x y z in the world's units, roll pitch yaw in radians
     pose_velocity (rows, N, 3)        of x y z, a frame                     state (rows, S)
     category, instance (episodes, N)  -1 in slots that an episode does not use
@@ -39,9 +40,11 @@ KIND = "spectrabox dataset"
 SPLITS = ("train", "validation")
 SplitName = Literal["train", "validation"]
 # Numbers an object has.
-OBJECT_COLUMNS = {"boxes": 4, "oriented": 5, "mass": 2, "depth": 5, "velocity": 2, "pose": 6, "pose_velocity": 3}
+OBJECT_COLUMNS = {
+    "boxes": 4, "oriented": 5, "mass": 2, "depth": 5, "velocity": 2, "heading": 1, "pose": 6, "pose_velocity": 3
+}  # fmt: skip
 # NaN where a number does not apply, as the yaw of a ball: such numbers are masked in the loss.
-MAY_NOT_APPLY = ("velocity", "pose", "pose_velocity")
+MAY_NOT_APPLY = ("velocity", "heading", "pose", "pose_velocity")
 DEPTH_PERCENTILES = (5, 25, 50, 75, 95)
 
 

@@ -100,6 +100,18 @@ def test_compact7_has_no_direction_for_round_objects_and_no_presence_for_empty_s
     assert states.known[:, :, :2, 1:5][present[:, :, :2]].all()
 
 
+def test_compact7_faces_where_the_object_does_if_the_dataset_knows(batch: Batch) -> None:
+    heading = torch.linspace(-4, 4, batch.present.numel()).view(*batch.present.shape, 1)
+    heading[:, :, 1] = torch.nan  # this one is round
+    present = torch.ones_like(batch.present)
+    states = BoxStates("compact7", STATISTICS)(replace(batch, heading=heading, present=present))
+    assert not states.known[:, :, 1, 5:].any()
+    for one in (0, 2):  # all the way round, which a box cannot tell
+        angle = heading[:, :, one]
+        torch.testing.assert_close(states.values[:, :, one, 5:], torch.cat([angle.sin(), angle.cos()], -1))
+        assert states.known[:, :, one, 5:].all()
+
+
 def test_a_number_that_does_not_apply_is_masked(batch: Batch) -> None:
     assert batch.velocity is not None
     velocity = batch.velocity.clone()

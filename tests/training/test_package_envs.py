@@ -298,10 +298,15 @@ def test_simulate_writes_all_that_is_known_of_the_objects(tmp_path, name, object
     opened(name)
     made = open_dataset(simulate(name, tmp_path / "d.zarr", episodes=2, frames=6, size=64, seed=1).path)
     assert (made.frames, made.objects, made.size, made.action_dim) == (12, objects, (64, 64), opened(name).action_size)
-    known = {"oriented", "mass", "velocity"} | (set() if name == "push_t" else {"depth", "pose", "pose_velocity"})
+    known = {"oriented", "mass", "velocity"}
+    known |= {"heading"} if name == "push_t" else {"depth", "pose", "pose_velocity"}
     assert known <= set(made.columns)
     assert made.array("present")[:].all()
     states = made.array("state")[:6].astype(float)
+    if name == "push_t":
+        np.testing.assert_allclose(
+            made.array("heading")[:6, :, 0], np.stack([np.full(6, np.nan), states[:, 4]], axis=1)
+        )
     boxes = opened(name).boxes_of(states) / 224
     np.testing.assert_allclose(made.array("boxes")[:6, :, :2], (boxes[..., :2] + boxes[..., 2:]) / 2, atol=1e-3)
 

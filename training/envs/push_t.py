@@ -158,6 +158,10 @@ class PushT:
         angle = np.stack([np.zeros(len(states)), (states[:, 4] + np.pi / 2) % np.pi - np.pi / 2], axis=1)
         return np.concatenate([centre, side, angle[..., None]], axis=-1)
 
+    def headings_of(self, states: np.ndarray) -> np.ndarray:
+        """Where the T points, (T, 2, 1); the agent is round."""
+        return np.stack([np.full(len(states), np.nan), states[:, 4]], axis=1)[..., None]
+
     def masses_of(self, states: np.ndarray) -> np.ndarray:
         """Centres of mass (T, 2, 2)."""
         return np.stack([states[:, :2], _in_world(states, MIDDLE)], axis=1) * SCALE

@@ -4,8 +4,8 @@ Takes `pixels` (rows, H, W, 3) or (rows, 3, H, W), `action` (rows, A) and `state
 may stand in a column `boxes` (rows, N, 4), x1 y1 x2 y2 in pixels with NaN where an object is absent; its attribute
 `category` may name the kind of each. Without them a dataset trains plain LeWM. With boxes, further columns of objects
 are taken over if there, named as in the dataset: `oriented` (rows, N, 5), `mass` and `velocity` (rows, N, 2) in pixels,
-`depth` (rows, N, 5), `pose` (rows, N, 6) and `pose_velocity` (rows, N, 3). The action of an episode's last row may be
-NaN: it leads nowhere.
+`depth` (rows, N, 5), `heading` (rows, N, 1), `pose` (rows, N, 6) and `pose_velocity` (rows, N, 3). The action of an
+episode's last row may be NaN: it leads nowhere.
 """
 
 from __future__ import annotations

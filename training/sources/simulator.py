@@ -29,7 +29,7 @@ from training.takes import Layout, Take
 # Column of the dataset -> the method of a simulator that knows it.
 OFFERED = {
     "oriented": "oriented_of", "mass": "masses_of", "velocity": "velocities_of", "depth": "depths_of",
-    "pose": "poses_of", "pose_velocity": "pose_velocities_of",
+    "heading": "headings_of", "pose": "poses_of", "pose_velocity": "pose_velocities_of",
 }  # fmt: skip
 VERSION = 2  # raise it when the same seed gives other episodes
 GROUP = 64  # episodes that share a random generator
