@@ -110,7 +110,8 @@ def _print(table: PaperTable, folder: Folder) -> None:
     beside = bool(table.source)
     found = Table("ours / paper's" if beside else "", *(Column(heading, justify="right") for heading in headings))
     for label, entries in rows(table, folder):
-        found.add_row(escape(label), *(escape(entry.as_text(beside)) for entry in entries))
+        texts = [entry.as_text(paper) for entry, paper in zip(entries, table.beside, strict=True)]
+        found.add_row(escape(label), *map(escape, texts))
     terminal.print(found)
     for sentence in table.find(folder) if table.find else []:
         terminal.print(f"- {escape(sentence)}", soft_wrap=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 
 def cores() -> int:
-    """Cores that this process is allowed to run on; a share of time that a container is given does not show here."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process is allowed to run on, or fewer where its container is given a share of their time."""
+    from joblib import cpu_count  # heavy
+
+    return int(cpu_count())

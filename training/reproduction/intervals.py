@@ -2,7 +2,7 @@
 
 The mean over seeds with a 95 % interval. Of one run's rate it is Wilson's, over its trials. Of several runs it is
 Student's t over them; for rates never narrower than Wilson's over the trials of one: runs are tried on the same starts,
-and three that happen to agree are not certain. Other figures of one run have no interval.
+and three that happen to agree are not certain. Other figures of one run have no interval, nor has what no run changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def estimate(figures: Sequence[Figure]) -> Estimate:
     values = np.array([figure.value for figure in figures])
     mean, runs = float(values.mean()), len(values)
     low = high = None
-    if runs > 1:
+    if np.ptp(values) > 0:
         reach = float(t.ppf((1 + SURE) / 2, runs - 1) * values.std(ddof=1) / math.sqrt(runs))
         low, high = mean - reach, mean + reach
     if trials := max(figure.trials for figure in figures):

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from labeling.files import write_whole
@@ -82,12 +83,12 @@ def write(table: Table, folder: Folder) -> Path:
         write_whole(folder.path / f"{stem}.png", drawn)
     write_whole(folder.path / f"{stem}.md", markdown(table, folder))
     page = folder.path / f"{stem}.html"
-    span = 2 if table.source else 1
-    groups = [(name, span * len(list(members))) for name, members in groupby(column.group for column in table.columns)]
+    widths = [(column.group, 2 if beside else 1) for column, beside in zip(table.columns, table.beside, strict=True)]
+    groups = [(name, sum(width for _, width in members)) for name, members in groupby(widths, key=itemgetter(0))]
     text = render(
-        TEMPLATE, table=table, groups=groups, rows=rows(table, folder), behind=behind(table.cells, folder),
-        standing=standing(table, folder), intervals=INTERVALS, found=_found(table, folder),
-        picture=base64.b64encode(drawn).decode() if drawn else "",
+        TEMPLATE, table=table, groups=groups, width=sum(width for _, width in widths), rows=rows(table, folder),
+        behind=behind(table.cells, folder), standing=standing(table, folder), intervals=INTERVALS,
+        found=_found(table, folder), picture=base64.b64encode(drawn).decode() if drawn else "",
     )  # fmt: skip
     write_whole(page, text)
     return page
@@ -97,7 +98,10 @@ def markdown(table: Table, folder: Folder) -> str:
     """The table and all that is said about it as text; cells are `ours (interval) / paper's`."""
     headings = ["", *(f"{column.group}, {column.name}" if column.group else column.name for column in table.columns)]
     beside = bool(table.source)
-    lines = [[label, *(entry.as_text(beside) for entry in entries)] for label, entries in rows(table, folder)]
+    lines = [
+        [label, *(entry.as_text(paper) for entry, paper in zip(entries, table.beside, strict=True))]
+        for label, entries in rows(table, folder)
+    ]
     cells = [
         [one.label, one.run, one.state, one.left_out, one.minutes, one.declared] for one in behind(table.cells, folder)
     ]

@@ -83,6 +83,11 @@ class Table:
         object.__setattr__(self, "cells", _cells(self.rows))
 
     @property
+    def beside(self) -> list[bool]:
+        """Of each column, whether the paper has anything to stand beside ours."""
+        return [any(row.entries[number].paper is not None for row in self.rows) for number in range(len(self.columns))]
+
+    @property
     def data(self) -> list[Data]:
         """All datasets, those first that take longest."""
         found = dict.fromkeys(data for cell in self.cells for data in sorted(cell.data, key=lambda one: one.name))

@@ -19,6 +19,11 @@ def test_other_figures_of_one_run_have_none() -> None:
     assert estimate([Figure(0.43)]) == Estimate(0.43, None, None, 1)
 
 
+def test_what_is_the_same_in_all_runs_has_none() -> None:
+    """It does not depend on them, as how far random actions end from the goal."""
+    assert estimate([Figure(8.166)] * 3) == Estimate(pytest.approx(8.166), None, None, 3)
+
+
 def test_several_runs_have_students_interval() -> None:
     found = estimate([Figure(0.4), Figure(0.5), Figure(0.6)])
     assert found.value == pytest.approx(0.5)

@@ -50,6 +50,17 @@ def test_intervals_end_where_figures_do(tmp_path: Path) -> None:
     assert "(0.000 to " in shown(entry, "pixels", folder).as_text()
 
 
+def test_a_column_that_the_paper_does_not_have_has_no_paper_beside_it(tmp_path: Path) -> None:
+    table = small_table()
+    (row,) = table.rows
+    ours = replace(table, rows=(replace(row, entries=(row.entries[0], replace(row.entries[1], paper=None))),))
+    assert ours.beside == [True, False]
+    judged(Folder(tmp_path), ours, [0.6])
+    assert "| n = 1 | 60.0 % (53.1 to 66.5) / 50.0 % | – not run yet |" in markdown(ours, Folder(tmp_path))
+    page = write(ours, Folder(tmp_path)).read_text()
+    assert (page.count(">paper</th>"), page.count('<td class="paper">')) == (1, 1)
+
+
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     table, folder = small_table(), Folder(tmp_path)
     entry = table.rows[0].entries[0]
