@@ -64,15 +64,17 @@ class Labeled:
         shutil.rmtree(labels)
 
     def _film(self, folder: Path) -> list[str]:
-        """Write the episodes as videos; their names."""
+        """Write the episodes as videos, those that an earlier run did not get to; the names of all."""
         from training.envs import make
         from training.envs.video import Episode, write_episode
 
         world = make(self.world.environment, **dict(self.world.options))
         names = []
         for number, take in enumerate(self._episodes(world.size[0]).takes(_not_expected)):
-            frames = np.concatenate(list(take.pictures))
             names.append(f"{number:06}.mp4")
+            if (folder / names[-1]).exists():  # a film is there as a whole or not at all
+                continue
+            frames = np.concatenate(list(take.pictures))
             episode = Episode(world.name, self.world.seed, world.fps, frames, take.columns["actions"][:-1], {})
             write_episode(folder / names[-1], episode)
         return names

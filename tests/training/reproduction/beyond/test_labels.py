@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.training.reproduction.tiny_scale import TINY
 from training import load
 from training.dataset import Dataset, open_dataset
+from training.envs import video
 from training.evaluation.latents import encoded
 from training.reproduction.beyond.labeled import Labeled
 from training.reproduction.beyond.labels import NAME, WORLDS, table
@@ -85,6 +87,29 @@ def test_what_is_judged_by_our_labels_has_no_order_of_alike_objects(done: Path) 
 
 def test_films_and_label_store_do_not_stay_behind(done: Path) -> None:
     assert sorted(path.suffix for path in (done / "datasets").iterdir() if path.is_dir()) == [".zarr", ".zarr"]
+
+
+def test_filming_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = one_row().cells[0].training.data
+    assert isinstance(ours, Labeled)
+    drawn: list[Path] = []
+    encode = video.encode
+
+    def stopped(path: Path, *others: Any) -> None:
+        if len(drawn) == 4:
+            raise KeyboardInterrupt
+        drawn.append(path)
+        encode(path, *others)
+
+    monkeypatch.setattr(video, "encode", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        ours._film(tmp_path / "films")
+    monkeypatch.setattr(video, "encode", lambda path, *others: (drawn.append(path), encode(path, *others)))
+    names = ours._film(tmp_path / "films")
+    assert len(names) == len(drawn) == EPISODES
+    assert sorted(path.name for path in (tmp_path / "films").iterdir()) == names
+    once = {name: (tmp_path / "films" / name).read_bytes() for name in names}
+    assert {name: (tmp_path / "again" / name).read_bytes() for name in ours._film(tmp_path / "again")} == once
 
 
 def test_the_page_has_no_column_of_the_paper(done: Path) -> None:
