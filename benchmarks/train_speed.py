@@ -40,8 +40,9 @@ from training.trainer import Listener, Trainer
 
 BATCHES = {"nball": 64, "nball-cpu": 24, "lewm": 16}
 PROMISED = {"nball": " (promised 1.5)", "lewm": " (promised 1)"}
-PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "mkldnn::_linear_pointwise")
 ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+FASTER = torch.ops.mkldnn._linear_pointwise
 ATTENTION_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
@@ -101,10 +102,13 @@ def measure(trainer: Trainer, peak: float, turns: int) -> None:
 
 def products(trainer: Trainer, batch: Batch, peak: float, seconds: float) -> None:
     """How much of a step is matrix multiplication, and how far that is from the machine's best."""
-    known = {ATTENTION: _attention_flops, ATTENTION_BACKWARD: _attention_backward_flops}
+    known = {ATTENTION: _attention_flops, ATTENTION_BACKWARD: _attention_backward_flops, FASTER: _linear_flops}
     with FlopCounterMode(display=False, custom_mapping=known) as counter:
         step(trainer, batch)
-    counted = {str(name).split(".")[-1]: flops for name, flops in counter.get_flop_counts()["Global"].items()}
+    counted = {
+        str(name).removeprefix("aten.").replace("mkldnn.", "mkldnn::"): flops
+        for name, flops in counter.get_flop_counts()["Global"].items()
+    }
     with Stopwatch() as watch:
         for _ in range(5 if seconds < 2 else 1):
             step(trainer, batch)
@@ -135,6 +139,10 @@ class Stopwatch(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         self.seconds[func._schema.name.removeprefix("aten::")] += time.thread_time() - began
         return result
+
+
+def _linear_flops(values: Any, weight: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:
+    return 2 * int(np.prod(values)) * weight[0]
 
 
 def _attention_flops(query: Any, key: Any, value: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:

@@ -5,6 +5,6 @@ from __future__ import annotations
 
 def cores() -> int:
     """Cores that this process is allowed to run on, or fewer where its container is given a share of their time."""
-    from joblib import cpu_count  # heavy
+    from joblib.externals.loky import cpu_count  # heavy
 
     return int(cpu_count())

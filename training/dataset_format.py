@@ -43,6 +43,8 @@ SplitName = Literal["train", "validation"]
 OBJECT_COLUMNS = {
     "boxes": 4, "oriented": 5, "mass": 2, "depth": 5, "velocity": 2, "heading": 1, "pose": 6, "pose_velocity": 3
 }  # fmt: skip
+# Those that files of others may have; a heading there may be a compass's.
+FROM_FILES = [name for name in OBJECT_COLUMNS if name != "heading"]
 # NaN where a number does not apply, as the yaw of a ball: such numbers are masked in the loss.
 MAY_NOT_APPLY = ("velocity", "heading", "pose", "pose_velocity")
 DEPTH_PERCENTILES = (5, 25, 50, 75, 95)

@@ -148,7 +148,7 @@ def write_dataset(
         problems.setdefault(file, reason)
 
     # Split and name come last: what was begun with others serves as well.
-    begun = digest(schema=SCHEMA, source=source.recipe, made_by=_made_by())
+    begun = digest(schema=SCHEMA, source=source.recipe, made_by=made_by())
     with ExitStack() as stack:
         writer = stack.enter_context(DatasetWriter(out, source.layout, begun, source.origin, replace, tell))
         if isinstance(source, Numbered):
@@ -174,7 +174,7 @@ def write_dataset(
     return _described(made, new=True)
 
 
-def _made_by() -> dict[str, str]:
+def made_by() -> dict[str, str]:
     """What plays, draws and decodes: the halves of a dataset are not to come from two versions of it."""
     found = {"MUJOCO_GL": os.environ.get("MUJOCO_GL", "")}
     for package in ("spectrabox", "numpy", "av", "opencv-python-headless", "mujoco", "ogbench", "gym-pusht", "pymunk"):

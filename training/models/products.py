@@ -1,26 +1,22 @@
 """How are matrices multiplied fast on a CPU?
 
-torch gives 32-bit products to MKL, which on other CPUs than Intel's uses half of what they can do. It has oneDNN as
-well, whose products are as exact, and there twice as fast; torch asks it only where 16 bits inside a product are
-allowed. `Linear` allows that for its own products alone, where a trial shows that oneDNN keeps 32 bits all the same.
+torch gives 32-bit products to MKL, which does not make use of AVX-512 on CPUs that are not Intel's. It comes with
+oneDNN as well, whose products are as exact, and there twice as fast. `Linear` takes these where they pay, and is
+`nn.Linear` in all else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
-from threading import Lock
+from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-EXACT = 1e-5  # error of a product's numbers, in shares of the largest: 32 bits stay below a tenth of it, 16 err by 1e-3
-ONEDNN: Any = torch.backends.mkldnn  # its former name
-TRIALS = ((32, 64, 32), (512, 256, 256), (4096, 64, 192))  # rows, what is summed, columns
+LARGE = 2_000_000  # multiplications; smaller products are done before oneDNN has begun
 
 
 class Linear(nn.Linear):
@@ -33,76 +29,68 @@ class Linear(nn.Linear):
 
 def linear(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """`F.linear` with faster products where there are any."""
-    usual = values.device.type != "cpu" or values.dtype != torch.float32 or torch.is_autocast_enabled("cpu")
-    if usual or not onednn_is_exact():
+    if not _pays(values, weight):
         return F.linear(values, weight, bias)
     if torch.is_grad_enabled():
-        return _PRODUCT(values, weight, bias)
-    with _SWITCH.on():
-        return F.linear(values, weight, bias)
+        return _LEARNED(values, weight, bias)
+    return _product(values, weight, bias)
 
 
 @cache
-def onednn_is_exact() -> bool:
-    """Whether this CPU's oneDNN can be asked, and computes with all 32 bits although it need not."""
-    if not (ONEDNN.is_available() and hasattr(ONEDNN, "matmul")):
+def there_are_faster() -> bool:
+    """Whether this is a CPU that MKL does not know how to use, and torch's oneDNN can be asked directly.
+
+    torch's public way to ask it, allowing 16 bits inside of products, is one switch for the whole process.
+    """
+    onednn: Any = torch.backends.mkldnn
+    asked = onednn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return bool(asked and known.get("avx512_f") and "intel" not in str(known.get("cpu_name", "intel")).lower())
+
+
+def _pays(values: Tensor, weight: Tensor) -> bool:
+    if values.device.type != "cpu" or values.ndim < 2 or prod(values.shape) * len(weight) < LARGE:
         return False
-    numbers = torch.Generator().manual_seed(0)
-    for rows, summed, columns in TRIALS:
-        left, right = torch.randn(rows, summed, generator=numbers), torch.randn(summed, columns, generator=numbers)
-        with _SWITCH.on(), torch.inference_mode():
-            product = left @ right
-        true = left.double() @ right.double()
-        if (product - true).abs().max() > EXACT * true.abs().max():
-            return False
-    return True
+    if values.dtype != torch.float32 or weight.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+        return False
+    return there_are_faster() and not torch.compiler.is_compiling()
 
 
-class _Linear(torch.autograd.Function):
-    """The product and its gradient; what torch would do by itself, in the gradient too, if it could be asked to."""
+def _product(values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(values, weight, bias, "none", [], "")
+    return product
 
-    @staticmethod
-    def forward(context: Any, values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        context.save_for_backward(values, weight)
-        with _SWITCH.on():
-            return F.linear(values, weight, bias)
+
+class _Learned(torch.autograd.Function):
+    """The product and its gradients, which are products too."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    @once_differentiable
+    def forward(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return _product(values, weight, bias)
+
+    @staticmethod
+    def setup_context(context: Any, inputs: tuple[Tensor, Tensor, Tensor | None], output: Tensor) -> None:
+        context.save_for_backward(*inputs[:2])
+
+    @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         values, weight = context.saved_tensors
         for_values, for_weight, for_bias = context.needs_input_grad
-        rows = gradient.reshape(-1, gradient.shape[-1])
-        with _SWITCH.on():
-            return (
-                torch.mm(rows, weight).view(values.shape) if for_values else None,
-                torch.mm(rows.T, values.reshape(-1, values.shape[-1])) if for_weight else None,
-                rows.sum(0) if for_bias else None,
-            )
+        rows, inputs = gradient.flatten(0, -2), values.flatten(0, -2)
+        return (
+            linear(gradient, weight.T, None) if for_values else None,
+            _across(rows, inputs) if for_weight else None,
+            rows.sum(0) if for_bias else None,
+        )
 
 
-class _Switch:
-    """torch's switch is one for all threads: the first who needs it turns it on, the last one off."""
-
-    def __init__(self) -> None:
-        self._turn, self._users, self._before = Lock(), 0, "none"
-
-    @contextmanager
-    def on(self) -> Iterator[None]:
-        """Products are oneDNN's."""
-        with self._turn:
-            if not self._users:
-                self._before = ONEDNN.matmul.fp32_precision
-                ONEDNN.matmul.fp32_precision = "bf16"
-            self._users += 1
-        try:
-            yield
-        finally:
-            with self._turn:
-                self._users -= 1
-                if not self._users:
-                    ONEDNN.matmul.fp32_precision = self._before
+def _across(rows: Tensor, inputs: Tensor) -> Tensor:
+    """What M gradients (M, out) and inputs (M, in) come to together, (out, in); oneDNN wants the smaller one first."""
+    if rows.shape[1] <= inputs.shape[1]:
+        return linear(rows.T, inputs.T, None)
+    return linear(inputs.T, rows.T, None).T
 
 
-_SWITCH = _Switch()
-_PRODUCT: Callable[..., Tensor] = _Linear.apply
+_LEARNED: Callable[..., Tensor] = _Learned.apply

@@ -49,8 +49,9 @@ class Unrolling:
 def _changes(block: ConditionedBlock, active: Tensor) -> list[Tensor]:
     """Shift, 1 + scale and gate of attention and of the network, for every action."""
     weight, bias = block.modulation.weight, block.modulation.bias
-    ones = torch.tensor([0, 1, 0, 0, 1, 0]).to(bias).repeat_interleave(len(bias) // 6)
-    return list(linear(active, weight, bias + ones).chunk(6, dim=-1))
+    ones = torch.zeros_like(bias).view(2, 3, -1)
+    ones[:, 1] = 1
+    return list(linear(active, weight, bias + ones.flatten()).chunk(6, dim=-1))
 
 
 def _through(

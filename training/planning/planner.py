@@ -7,6 +7,7 @@ environments together, in pieces that fit into memory. `find_actions` searches a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from training.planning.asked import finite, in_order, one_goal_each, pictures
 from training.planning.cem import Draws, End, Limit, Plan, plan, seeded, within
 from training.planning.costs import Cost, GoalDistance, total
 from training.planning.settings import PlanConfig
-from training.planning.side_by_side import Each, side_by_side, workers
+from training.planning.side_by_side import Each, side_by_side
 
 if TYPE_CHECKING:
     from training.world_model import WorldModel
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Limits = tuple[End, End]  # lowest and highest action
 FLOATS = 4  # bytes each
 ON_A_CPU, ON_A_GPU = 256, 1024  # megabytes: more is no faster on one, so much keeps the other busy
-SHARED = 32 << 20  # bytes for each core: where there is less to imagine, one has it done sooner
+WORTHWHILE = 32 << 20  # bytes for each core: where there is less to imagine, one has it done sooner
 COPIES = 4  # of a layer's activations, alive at once
 USUAL = 3.0  # standard deviations around the mean: the range of training data whose extremes were not kept
 
@@ -59,9 +60,15 @@ class Task:
 
     def score(self, actions: Tensor, each: Each = map) -> Tensor:
         """Costs (B, S) of candidates (B, S, H, skip * A) in the user's units; `each` imagines the pieces."""
-        pieces = self._pieces(actions)
-        imagined = (each if len(pieces) > 1 else map)(self.imagine, pieces)
-        return torch.cat([self.cost(latents) for latents in imagined], dim=1)
+        pieces = torch.split(actions, self._piece(actions), dim=1)
+        return torch.cat([self.cost(latents) for latents in each(self.imagine, pieces)], dim=1)
+
+    def at_once(self, candidates: int, horizon: int) -> int:
+        """How many pieces can be imagined side by side: on a CPU one for each core that has enough to do."""
+        if self.start.device.type != "cpu":
+            return 1
+        needed = self._needed(horizon)
+        return max(1, min(torch.get_num_threads(), self.memory // needed, candidates * needed // WORTHWHILE))
 
     def imagine(self, actions: Tensor) -> Tensor:
         """Latents (B, S, H, D) to which candidates lead, without the frames that are there already."""
@@ -85,18 +92,21 @@ class Task:
         blocks = torch.as_tensor(values, dtype=self.start.dtype, device=self.start.device)
         return blocks.reshape(batch, context - 1, self.skip * wanted[2])
 
-    def _pieces(self, actions: Tensor) -> tuple[Tensor, ...]:
-        """Candidates that are imagined at once, of all environments; as many pieces for each core."""
+    def _piece(self, actions: Tensor) -> int:
+        """How many candidates of each environment are imagined at once: as many pieces for each core."""
+        _, candidates, horizon, _ = actions.shape
+        cores, needed = self.at_once(candidates, horizon), self._needed(horizon)
+        turns = -(-candidates // (cores * max(1, self.memory // (cores * needed))))
+        return -(-candidates // (turns * cores))
+
+    def _needed(self, horizon: int) -> int:
+        """Bytes to imagine one candidate of every environment."""
         shape = self.model.config.model
         widest = max(shape.projector, shape.predictor.ffn, 3 * shape.predictor.heads * shape.predictor.head_size)
-        steps = actions.shape[2] + self.start.shape[1]
+        steps = horizon + self.start.shape[1]
         floats = COPIES * shape.predictor.context * widest
         floats += steps * (shape.latent + 6 * shape.predictor.width * shape.predictor.depth)
-        needed = FLOATS * floats * len(actions)  # for a candidate of each environment
-        candidates, cores = actions.shape[1], workers(actions.device)
-        at_once = cores if candidates * needed >= cores * SHARED else 1
-        turns = -(-candidates // (at_once * max(1, self.memory // (at_once * needed))))
-        return torch.split(actions, -(-candidates // (turns * at_once)), dim=1)
+        return FLOATS * floats * len(self.start)
 
 
 def find_actions(
@@ -118,8 +128,9 @@ def find_actions(
         raise ValueError("This model was trained without actions: it can imagine what comes, but not plan.")
     in_order(limits, model.data.action_dim)
     config = config or PlanConfig()
-    with torch.inference_mode(), side_by_side(model.device) as each:
+    with torch.inference_mode(), ExitStack() as stack:
         task = Task(model, frames, goal, past, rules, config.memory)
+        each = stack.enter_context(side_by_side(task.at_once(config.candidates, config.horizon)))
         units = _Units(model, config)
         # The range of the training data cuts what is found; limits that were asked for also hold while searching.
         allowed = within(config.longest, *(limits or (None, None)))

@@ -35,7 +35,7 @@ def estimate(figures: Sequence[Figure]) -> Estimate:
     values = np.array([figure.value for figure in figures])
     mean, runs = float(values.mean()), len(values)
     low = high = None
-    if np.ptp(values) > 0:
+    if np.ptp(values) > 1e-12 * abs(mean):
         reach = float(t.ppf((1 + SURE) / 2, runs - 1) * values.std(ddof=1) / math.sqrt(runs))
         low, high = mean - reach, mean + reach
     if trials := max(figure.trials for figure in figures):

@@ -29,7 +29,7 @@ REDUCED, SIZES = "Reductions against the paper", "Sizes"
 INTERVALS = (
     "Means over seeds. In brackets 95 % intervals: of a rate in one run Wilson's over its trials; of several runs "
     "Student's t over the runs, for rates never narrower than Wilson's over the trials of one, since "
-    "all are tried on the same starts."
+    "all are tried on the same starts. A figure that is the same in all runs has none."
 )
 _FORMATS: dict[Unit, Callable[[float], str]] = {
     "percent": lambda value: f"{100 * value:.1f} %",

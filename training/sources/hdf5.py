@@ -4,8 +4,8 @@ Takes `pixels` (rows, H, W, 3) or (rows, 3, H, W), `action` (rows, A) and `state
 may stand in a column `boxes` (rows, N, 4), x1 y1 x2 y2 in pixels with NaN where an object is absent; its attribute
 `category` may name the kind of each. Without them a dataset trains plain LeWM. With boxes, further columns of objects
 are taken over if there, named as in the dataset: `oriented` (rows, N, 5), `mass` and `velocity` (rows, N, 2) in pixels,
-`depth` (rows, N, 5), `heading` (rows, N, 1), `pose` (rows, N, 6) and `pose_velocity` (rows, N, 3). The action of an
-episode's last row may be NaN: it leads nowhere.
+`depth` (rows, N, 5), `pose` (rows, N, 6) and `pose_velocity` (rows, N, 3). The action of an episode's last row may be
+NaN: it leads nowhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from labeling.recipe import digest
-from training.dataset_format import OBJECT_COLUMNS, DatasetError
+from training.dataset_format import FROM_FILES, OBJECT_COLUMNS, DatasetError
 from training.manifest import PrepareConfig
 from training.sources import Report, longest_episode, pieces
 from training.sources.framing import Framing
@@ -50,7 +50,7 @@ class Hdf5:
             self._has_boxes = "boxes" in file
             objects = int(file["boxes"].shape[1]) if self._has_boxes else 0
             extra = {"state": int(file[self._state].shape[1])} if self._state else {}
-            self._known = [name for name in OBJECT_COLUMNS if name in file and name != "boxes"] if objects else []
+            self._known = [name for name in FROM_FILES if name in file and name != "boxes"] if objects else []
             extra |= {name: OBJECT_COLUMNS[name] for name in self._known}
             names = _names(file, objects)
         self._framing = Framing(height, width, config.size, config.letterbox)

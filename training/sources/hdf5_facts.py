@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from training.dataset_format import OBJECT_COLUMNS, DatasetError
+from training.dataset_format import FROM_FILES, OBJECT_COLUMNS, DatasetError
 
 TABLES = ("ep_len", "ep_offset")
 NUMBERS = "iuf"  # kinds of numpy types
@@ -44,7 +44,7 @@ def refuse_other_shapes(file: Any, path: Path, rows: int, columns: Sequence[str]
     With boxes, all columns of objects that are there are looked at as well.
     """
     objects: int | str = "objects"
-    ours = [name for name in OBJECT_COLUMNS if name in file] if "boxes" in file else []
+    ours = [name for name in FROM_FILES if name in file] if "boxes" in file else []
     for name in (*columns, *ours):
         _refuse_other_kind(file, path, name)
         shape = file[name].shape
@@ -53,7 +53,7 @@ def refuse_other_shapes(file: Any, path: Path, rows: int, columns: Sequence[str]
                 f"{path}: the column {name} has {shape[0] if shape else 0} rows, the pictures have {rows}. "
                 "Write a row for each picture; the action of an episode's last row may be NaN."
             )
-        if name not in OBJECT_COLUMNS:
+        if name not in FROM_FILES:
             continue
         if len(shape) != 3 or shape[2] != OBJECT_COLUMNS[name] or (name != "boxes" and shape[1] != objects):
             wanted = f"({rows}, {objects}, {OBJECT_COLUMNS[name]})"

@@ -63,13 +63,14 @@ class Episodes:
         grouping, self._kept, self._category = groups_of_names(names, source.episodes, config)
         self.categories, self.notes = grouping.categories, grouping.notes
         self.frames = source.episodes * source.frames
-        self.recipe = digest(
-            kind="simulator", version=VERSION, source=source.model_dump(mode="json"), seed=seed,
-            settings=config.model_dump(mode="json", exclude={"camera"}),
-        )  # fmt: skip
         self._knows: dict[str, Callable[[np.ndarray], np.ndarray]] = {
             column: getattr(self._world, method) for column, method in OFFERED.items() if hasattr(self._world, method)
         }
+        self.recipe = digest(
+            kind="simulator", version=VERSION, source=source.model_dump(mode="json"), seed=seed,
+            settings=config.model_dump(mode="json", exclude={"camera"}),
+            **({"heading": True} if "heading" in self._knows else {}),  # which datasets of old lack
+        )  # fmt: skip
         extra = {"oriented": 5, "mass": 2, "state": self._world.state().size}
         extra |= {name: OBJECT_COLUMNS[name] for name in self._knows}
         self.layout = Layout((config.size, config.size), self._world.action_size, len(self._kept), extra)

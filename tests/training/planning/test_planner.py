@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier, get_ident
 from typing import Any
@@ -73,38 +75,88 @@ def test_pieces_change_memory_but_not_the_plan(nball_model: WorldModel, episodes
     whole = task.score(candidates)
     assert task.memory == 256 << 20
     task.memory = 1
-    assert [piece.shape[1] for piece in task._pieces(candidates)] == [1] * 50
+    assert task._piece(candidates) == 1
     torch.testing.assert_close(task.score(candidates), whole, rtol=1e-4, atol=1e-4)
 
 
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """However little there is to imagine."""
+    before = torch.get_num_threads()
+    monkeypatch.setattr("training.planning.planner.WORTHWHILE", 1)
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
 def test_cores_share_what_is_imagined_and_find_the_same_plan(
-    nball_model: WorldModel, episodes: tuple[np.ndarray, ...], monkeypatch: pytest.MonkeyPatch
+    nball_model: WorldModel, episodes: tuple[np.ndarray, ...], monkeypatch: pytest.MonkeyPatch, two_cores: None
 ) -> None:
     frames, _, _ = episodes
-    alone = find_actions(nball_model, frames[:, :1], frames[:, 5], config=QUICK)
-    before = torch.get_num_threads()
-    busy: set[int] = set()
-    threads: set[int] = set()
     both = Barrier(2)
-    monkeypatch.setattr("training.planning.planner.SHARED", 1)
+    seen: set[tuple[int, int]] = set()
     imagine = Task.imagine
 
     def watched(task: Task, actions: torch.Tensor) -> torch.Tensor:
-        busy.add(get_ident())
-        threads.add(torch.get_num_threads())
-        both.wait(timeout=30)  # two at once, or this is an error
+        seen.add((get_ident(), torch.get_num_threads()))
+        both.wait(timeout=60)  # two at once, or this is an error
         return imagine(task, actions)
 
     monkeypatch.setattr(Task, "imagine", watched)
-    torch.set_num_threads(2)
-    try:
-        shared = find_actions(nball_model, frames[:, :1], frames[:, 5], config=QUICK)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    assert len(busy) == 2
-    assert threads == {1}
+    shared = find_actions(nball_model, frames[:, :1], frames[:, 5], config=QUICK)
+    assert sorted(threads for _, threads in seen) == [1, 1]
+    assert torch.get_num_threads() == 2
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == 2  # threads of others keep theirs
+    monkeypatch.undo()
+    torch.set_num_threads(1)
+    alone = find_actions(nball_model, frames[:, :1], frames[:, 5], config=QUICK)
     np.testing.assert_allclose(shared.actions, alone.actions, atol=1e-4)
+
+
+def test_cores_imagine_in_the_modes_of_who_asks(
+    nball_model: WorldModel, episodes: tuple[np.ndarray, ...], monkeypatch: pytest.MonkeyPatch, two_cores: None
+) -> None:
+    frames, _, _ = episodes
+    seen = set()
+    imagine = Task.imagine
+
+    def watched(task: Task, actions: torch.Tensor) -> torch.Tensor:
+        seen.add((torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")))
+        return imagine(task, actions)
+
+    monkeypatch.setattr(Task, "imagine", watched)
+    with torch.autocast("cpu", torch.bfloat16):
+        find_actions(nball_model, frames[:, :1], frames[:, 5], config=QUICK)
+    assert seen == {(True, True)}
+
+
+def test_a_rule_that_fails_ends_the_search(
+    nball_model: WorldModel, episodes: tuple[np.ndarray, ...], two_cores: None
+) -> None:
+    frames, _, _ = episodes
+
+    def fails(latents: torch.Tensor) -> torch.Tensor:
+        raise KeyError("a mistake in a rule")
+
+    with pytest.raises(KeyError, match="a mistake in a rule"):
+        find_actions(nball_model, frames[:, :1], frames[:, 5], config=QUICK, rules=[(1.0, fails)])
+
+
+@pytest.mark.parametrize("cores", [1, 2, 16, 64])
+@pytest.mark.parametrize("environments", [1, 4, 50])
+@pytest.mark.parametrize("memory", [1, 8, 256])
+def test_cores_together_hold_no_more_than_the_memory_that_is_asked_for(
+    nball_model: WorldModel, monkeypatch: pytest.MonkeyPatch, cores: int, environments: int, memory: int
+) -> None:
+    side = nball_model.data.size[0]
+    frames = torch.zeros(environments, 1, side, side, 3, dtype=torch.uint8)
+    task = Task(nball_model, frames, frames[:, 0], None, memory=memory)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: cores)
+    at_once, piece = task.at_once(300, 5), task._piece(torch.empty(environments, 300, 5, 2))
+    needed = task._needed(5)
+    assert 1 <= at_once <= cores
+    assert at_once * piece * needed <= max(memory << 20, needed)  # one candidate of each environment is the least
 
 
 def test_what_is_found_is_imagined_to_end_nearer_than_doing_nothing(

@@ -47,13 +47,16 @@ class Labeled:
 
     def make(self, path: Path, workers: int = 1, progress: Progress | None = None) -> None:
         """Film the episodes, label the videos, and put these labels in the place of the true boxes."""
+        from labeling.recipe import digest
         from labeling.run import label_folder
         from labeling.store import open_store
-        from training.prepare import write_dataset
+        from training.prepare import made_by, write_dataset
 
         if path.exists():
             return
-        films, labels = path.with_suffix(".videos"), path.with_suffix(".labels")
+        films, labels = path.with_suffix(f".{digest(**made_by())[:12]}.videos"), path.with_suffix(".labels")
+        for other in set(path.parent.glob(f"{path.stem}.*.videos")) - {films}:
+            shutil.rmtree(other)  # begun by other versions: the halves of a dataset are not to come from two
         videos = self._film(films)
         label_folder(films, labels, label_settings(), workers=workers, strict=True, device="cpu")
         manifest = self.world.manifest()
