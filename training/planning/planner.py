@@ -135,7 +135,8 @@ def find_actions(
         # The range of the training data cuts what is found; limits that were asked for also hold while searching.
         allowed = within(config.longest, *(limits or (None, None)))
         searched = units.limited(allowed) if limits or config.longest else None
-        first = torch.zeros(len(task.start), config.horizon, units.size, device=model.device)
+        precision = torch.promote_types(task.start.dtype, torch.float32)  # a search with 16 bits would hardly move
+        first = torch.zeros(len(task.start), config.horizon, units.size, dtype=precision, device=model.device)
         draws = draws or seeded(config, first, numbers)
         found = plan(lambda candidates: task.score(units.actions(candidates), each), first, config, searched, draws)
         possible = within(config.longest, *(limits or trained_range(model)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from pathlib import Path
 from threading import Barrier, get_ident
 from typing import Any
@@ -17,6 +18,7 @@ from tests.training.planning.conftest import tiny_nball
 from training import load
 from training.envs.nball import NBall
 from training.envs.two_room import TwoRoom
+from training.planning.cem import plan, seeded, within
 from training.planning.planner import Task, find_actions, trained_range
 from training.planning.receding import Goal, drive
 from training.planning.settings import PLANNERS, DriveConfig, PlanConfig
@@ -77,6 +79,35 @@ def test_pieces_change_memory_but_not_the_plan(nball_model: WorldModel, episodes
     task.memory = 1
     assert task._piece(candidates) == 1
     torch.testing.assert_close(task.score(candidates), whole, rtol=1e-4, atol=1e-4)
+
+
+def test_with_64_bits_all_environments_together_find_what_each_finds_by_the_plain_way_alone(
+    nball_model: WorldModel, episodes: tuple[np.ndarray, ...]
+) -> None:
+    """To the end of the search: where rounding differed, another candidate would become an elite on the way."""
+    frames, _, _ = episodes
+    model, config = deepcopy(nball_model), PLANNERS["nball"]
+    model.model.double()
+    together = find_actions(model, frames[:, :1], frames[:, 5], config=config)
+    start, goal = model.encode(frames[:, :1]), model.encode(frames[:, 5])
+    draw = seeded(config, torch.zeros(3, 4, 2, dtype=torch.float64))
+    draws = [draw(iteration) for iteration in range(config.iterations)]
+    for number, one in enumerate((slice(0, 1), slice(1, 2), slice(2, 3))):
+
+        def cost(candidates: torch.Tensor, one: slice = one) -> torch.Tensor:
+            path, context = start[one].expand(candidates.shape[1], -1, -1), model.model.context
+            for step in range(1, 5):
+                first = max(0, step - context)
+                guesses = model.model.predict(path[:, first:], candidates[0, :, first:step])
+                path = torch.cat([path, guesses[:, -1:]], dim=1)
+            return (path[:, -1] - goal[one]).square().sum(-1)[None]
+
+        with torch.inference_mode():
+            alone = plan(
+                cost, torch.zeros(1, 4, 2, dtype=torch.float64), config, within(config.longest),
+                lambda iteration, one=one: draws[iteration][one],
+            )  # fmt: skip
+        torch.testing.assert_close(together.plan.actions[number], alone.actions[0], rtol=0, atol=1e-12)
 
 
 @pytest.fixture
