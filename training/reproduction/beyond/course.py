@@ -6,7 +6,7 @@ Every so many steps training looks at held-out frames and writes down, by kind o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +18,19 @@ if TYPE_CHECKING:
     from training.world_model import WorldModel
 
 Looks = list[dict[str, Any]]  # rows of metrics.jsonl, in their order
+SEEN = {"R²": "probe", "Spearman": "spearman"}  # and what they are called there
+AT = " at "  # between the name of a figure and its step
+VERDICTS = ("collapsed", "lazy")  # neither: grounded
 
 
 @dataclass(frozen=True, kw_only=True)
 class Course(Measure):
     """How a training went.
 
-    Figures, by kind, as `control ball: R²` and `... Spearman`: at the end; `... represented`: 1 or 0, by the measure of
-    the verdict; `... from`: the step from which on it was, to the end; `... felt from`: the step from which on
-    distances followed it at all; either is not there if it was not so at the end. And `lazy`, 1 or 0: what the
-    verdict says.
+    Figures, by kind, as `control ball: R²` and `... Spearman`: at the end; `... R² at 300`, ...: at each look; `...
+    represented`: 1 or 0, by the measure of the verdict; `... from`: the step from which on it was, to the end; `...
+    felt from`: the step from which on distances followed it at all; either is not there if it was not so at the end.
+    And `collapsed` and `lazy`, 1 or 0: what the verdict says.
     """
 
     version = 2
@@ -36,16 +39,24 @@ class Course(Measure):
         """Read the metrics of the run."""
         assert model.folder is not None
         seen = looks(model.folder)
-        figures = {"lazy": Figure(float(seen[-1]["verdict"].startswith("lazy")), 1)}
+        figures = {word: Figure(float(seen[-1]["verdict"].startswith(word)), 1) for word in VERDICTS}
         for kind in kinds(seen):
-            figures[f"{kind}: R²"] = Figure(seen[-1]["probe"][kind])
-            figures[f"{kind}: Spearman"] = Figure(seen[-1]["spearman"][kind])
+            for name, key in SEEN.items():
+                figures |= {f"{kind}: {name}{AT}{row['step']}": Figure(row[key][kind]) for row in seen}
+                figures[f"{kind}: {name}"] = Figure(seen[-1][key][kind])
             felt, represented = felt_from(seen, kind), represented_from(seen, kind)
             figures[f"{kind}: represented"] = Figure(float(represented is not None), 1)
             for name, step in (("from", represented), ("felt from", felt)):
                 if step is not None:
                     figures[f"{kind}: {name}"] = Figure(step)
         return figures
+
+
+def at_each_look(figures: Mapping[str, Figure], name: str) -> dict[int, float]:
+    """A figure by the step at which it was looked at; nothing where only the end was kept."""
+    begin = f"{name}{AT}"
+    steps = {int(key.removeprefix(begin)): one.value for key, one in figures.items() if key.startswith(begin)}
+    return dict(sorted(steps.items()))
 
 
 def looks(run: Path) -> Looks:

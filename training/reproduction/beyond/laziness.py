@@ -63,7 +63,8 @@ def table(scale: Scale) -> Table:
     columns = tuple(
         Column(name, unit, group) for group in (CONTROL, "white balls") for name, (unit, _) in FIGURES.items()
     )
-    rows = tuple(_row(scale, level) for level in LEVELS)
+    measure = Course(minutes=LOOKED if scale.timed else 0.0)
+    rows = tuple(_row(scale, level, measure) for level in LEVELS)
     world = scale.worlds["nball-1"]
     notes = (
         f"Base: one white ball, 1 to 3 px a step; radius 4; actions up to 3 px; {world.episodes:,} episodes; learned "
@@ -79,7 +80,7 @@ def table(scale: Scale) -> Table:
     )
     caption = "R² (line) and Spearman (dotted) on held-out frames over training steps, a line for each seed."
     drawn = [(row.label, row.entries[0].trainings) for row in rows if row.entries[0].trainings]
-    picture = Picture(lambda folder: courses(drawn, folder, (CONTROL, OTHERS)), caption)
+    picture = Picture(lambda folder: courses(drawn, folder, measure, (CONTROL, OTHERS)), caption)
     title = "Where a model without the head is lazy"
     return Table(NAME, title, "", scale, columns, rows, notes, lambda folder: found(rows, folder), picture)
 
@@ -99,11 +100,10 @@ def found(rows: Sequence[Row], folder: Folder) -> list[str]:
     return lines
 
 
-def _row(scale: Scale, level: Level) -> Row:
+def _row(scale: Scale, level: Level, measure: Course) -> Row:
     data = _world(scale.worlds["nball-1"], level)
     settings = level.settings or AS_NOISE
     runs = scale.trainings(NAME, level.label, NAME, (*LEWM, *settings), level.label, data)
-    measure = Course(minutes=LOOKED if scale.timed else 0.0)
     entries = [
         Entry(runs, measure, f"{ball}: {figure}", absent="never")
         for ball in (CONTROL, OTHERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 from tests.training.reproduction.tiny_scale import TINY
 from training.config import differences
 from training.envs import make
-from training.reproduction.beyond.course import felt_from, represented_from
+from training.reproduction.beyond.course import at_each_look, felt_from, represented_from
 from training.reproduction.beyond.laziness import LEVELS, Level, table
 from training.reproduction.cells import Figure, Folder, Simulated, Times
+from training.reproduction.page import write
 from training.reproduction.run import reproduce
 from training.reproduction.scale import Scale
 from training.reproduction.scales import CPU, PAPER
@@ -75,6 +77,38 @@ def test_two_real_cells_become_figures_and_a_picture(tmp_path: Path) -> None:
     page = (tmp_path / "laziness-cpu.html").read_text()
     assert 'src="data:image/png;base64,' in page
     assert ">paper<" not in page
+    for rest in (one for one in (tmp_path / "runs").glob("*/*") if one.name != "figures"):
+        shutil.rmtree(rest) if rest.is_dir() else rest.unlink()
+    (tmp_path / "laziness-cpu.png").unlink()
+    write(small, Folder(tmp_path))  # courses are kept with the other figures
+    again = cv2.imdecode(np.frombuffer((tmp_path / "laziness-cpu.png").read_bytes(), np.uint8), cv2.IMREAD_COLOR)
+    assert np.array_equal(again, picture)
+
+
+def test_only_rows_whose_course_was_kept_have_a_panel(tmp_path: Path) -> None:
+    whole, folder = table(CPU), Folder(tmp_path)
+    assert whole.picture is not None
+    assert whole.picture.draw(folder) is None
+    widths = []
+    for row, at in ((whole.rows[0], {}), (whole.rows[1], {"control ball: R² at 300": 0.5}), (whole.rows[2], {})):
+        measure = row.entries[0].measure
+        assert measure is not None
+        words = {"collapsed": 0.0, "lazy": 1.0, "control ball: R²": 0.5} | at
+        folder.write(
+            row.entries[0].trainings[0], measure, {name: Figure(one) for name, one in words.items()}, Times(1, 1)
+        )
+        drawn = whole.picture.draw(folder)
+        widths.append(0 if drawn is None else cv2.imdecode(np.frombuffer(drawn, np.uint8), cv2.IMREAD_COLOR).shape[1])
+    assert widths[0] == 0
+    assert 0 < widths[1] == widths[2]
+
+
+def test_a_course_is_read_back_in_the_order_of_its_steps() -> None:
+    figures = {
+        name: Figure(value) for name, value in (("ball: R² at 900", 0.9), ("ball: R² at 30", 0.1), ("ball: R²", 0.9))
+    }
+    figures |= {"control ball: R² at 30": Figure(0.5)}
+    assert [*at_each_look(figures, "ball: R²").items()] == [(30, 0.1), (900, 0.9)]
 
 
 @pytest.mark.parametrize(
