@@ -49,7 +49,8 @@ class Scale:
     worlds: Mapping[str, Simulated]
     budgets: Mapping[str, Budget]
     seeds: Mapping[str, tuple[int, ...]]  # of training, by table or `table, world`; otherwise seed 0 alone
-    nested: tuple[int, ...]  # episodes of Push-T, from which data efficiency is judged
+    nested: tuple[int, ...]  # episodes, from which data efficiency is judged
+    nested_world: str = "push-t"  # of this world, the paper's
     starts: int = 200  # of n-ball plans, 4 steps ahead from 3 frames
     other_starts: int = 200  # of all other n-ball plans
     drives: int = 50  # starts in other worlds
