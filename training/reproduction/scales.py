@@ -142,11 +142,11 @@ _REDUCTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (f"Worlds other than n-ball: {_steps('ablation')}.", _ABLATIONS),
     (f"{_steps('depth').capitalize()}.", ("depth",)),
     (
-        "Two Room in place of Push-T, where plans hardly succeed at this scale (see `environments`). It was chosen when "
-        "the rows with all of the data had been seen in both worlds, and before any with less was run: what the head "
-        "adds with all of Two Room is no finding of this table. Amounts from 80 to "
-        f"600 episodes; the paper has 260 to 5,280 of Push-T. {_steps('data-efficiency').capitalize()}, the same for "
-        "each amount; the paper has 10 epochs of each.",
+        "Two Room in place of Push-T, where plans hardly succeed at this scale (see `environments`). It was chosen "
+        "when the rows with all of the data had been seen in both worlds, and before any with less was run: what the "
+        "head adds with all of Two Room is no finding of this table. Amounts from 80 to 600 episodes; the paper has "
+        f"260 to 5,280 of Push-T. {_steps('data-efficiency').capitalize()}, the same for each amount; the paper has 10 "
+        "epochs of each.",
         ("data-efficiency",),
     ),
     (
